@@ -38,10 +38,10 @@ def plan(registry: Registry, selectors: Sequence[str], skip: Sequence[str] = (),
 
 
 def selectors(registry: Registry) -> list[str]:
-    """Everything that is accepted as a selector."""
+    """What is accepted as a selector, besides the letters of a code."""
     names = {"all"}
     for check in registry.checks.values():
-        names |= {check.code, check.topic, check.slug, *check.tags}
+        names |= {check.code, check.slug, *check.tags}
     return sorted(names)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, TypeVar
 
 from verl_doctor import docstring
+from verl_doctor.catalog import BUILT_IN_PACKAGE
 from verl_doctor.report import Finding, Severity
 
 Scope = Literal["job", "node", "run"]
@@ -159,17 +160,14 @@ def fact(
     return declare
 
 
-BUILT_IN_PACKAGE = "verl_doctor_checks"
-"""The package of checks that this distribution ships; it lists its own modules, the engine names none of them."""
-
-
 def load_built_in() -> Registry:
     """A registry with the checks and facts of this distribution."""
     import importlib
 
     package = importlib.import_module(BUILT_IN_PACKAGE)
+    modules = [importlib.import_module(f"{BUILT_IN_PACKAGE}.{name}") for name in package.MODULES]
     registry = Registry()
-    registry.add_modules(importlib.import_module(f"{BUILT_IN_PACKAGE}.{name}") for name in package.MODULES)
+    registry.add_modules([importlib.import_module("verl_doctor.crash"), *modules])
     return registry
 
 

@@ -47,6 +47,7 @@ class Message(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
+        """The text in English."""
         return self.template.format_map(self.values)
 
 
@@ -175,6 +176,4 @@ def exit_status(results: list[Result], *, fail_on: Severity = Severity.ERROR, al
 def _could_not_look(result: Result) -> bool:
     if result.state == "crash":
         return True
-    if result.severity is not Severity.ERROR:
-        return False
-    return (result.state == "skip" or result.state == "unknown") and result.essential
+    return result.severity is Severity.ERROR and result.state in {"skip", "unknown"} and result.essential

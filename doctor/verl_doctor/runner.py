@@ -11,12 +11,14 @@ import traceback
 from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
+import msgspec
+
+from verl_doctor.crash import CRASHED, Crash
 from verl_doctor.planner import Plan
 from verl_doctor.registry import Check, Fact, Unavailable, Undetermined
-from verl_doctor.report import FactTiming, Finding, Message, Result, Severity
+from verl_doctor.report import FactTiming, Finding, Result
 from verl_doctor.secrets import scrub
 
-CRASH_CODE = ("DOCTOR001", "check-crashed")
 SLOW_NOTICE_S = 2.0
 
 
@@ -79,7 +81,7 @@ class _Gathering:
             outcome = Outcome("gathered", value=fact.gather(**arguments))
         except Unavailable as error:
             outcome = Outcome("unavailable", reason=scrub(str(error)))
-        except Exception as error:  # a fault in one fact must not end the run: it is reported with its place
+        except Exception as error:  # noqa: BLE001 - a fault in one fact must not end the run: it is reported with its place
             outcome = Outcome("crash", reason=_describe_crash(error))
         outcome.duration = time.monotonic() - begun
         with self.changed:
@@ -129,13 +131,13 @@ def run(
     job: str = "",
     budget: float = 15.0,
     offline: bool = False,
-    notice: Callable[[str], None] = lambda text: None,
+    notice: Callable[[str], None] | None = None,
 ) -> tuple[list[Result], list[FactTiming]]:
     """Gather the plan's facts and run its checks. `given` are facts that are known already; `budget` is seconds."""
     gathering = _Gathering(plan.facts, given, offline=offline)
-    gathering.wait(budget, notice)
+    gathering.wait(budget, notice or (lambda _: None))
     outcomes = dict(gathering.outcomes)
-    results = [result for check in plan.checks for result in run_check(check, outcomes, job)]
+    results = [result for check in plan.checks if check is not CRASHED for result in run_check(check, outcomes, job)]
     timings = [
         FactTiming(
             name=name,
@@ -160,31 +162,25 @@ def run_check(check: Check, outcomes: dict[str, Outcome], job: str = "") -> Iter
     findings: list[Finding] = []
     try:
         for finding in check.function(**{name: outcomes[name].value for name in check.needs}):
-            findings.append(finding)
+            findings.append(finding)  # noqa: PERF402 - what was found before an undetermined value counts
     except Undetermined as error:
         if not findings:
             yield _result(check, "unknown", job, reason=scrub(str(error)), essential=error.essential)
             return
-    except Exception as error:  # a fault in one check is a result of its own, the other checks still run
-        code, slug = CRASH_CODE
-        yield Result(
-            code=code,
-            slug=slug,
-            severity=Severity.ERROR,
-            state="crash",
-            job=job,
-            target=check.code,
-            message=Message(
-                "{code} ({slug}) crashed: {reason}",
-                {"code": check.code, "slug": check.slug, "reason": _describe_crash(error)},
-            ),
-        )
+    except Exception as error:  # noqa: BLE001 - a fault in one check must not end the run: it is a result of its own
+        yield from _crash(check, error, job)
         return
     duration = (time.perf_counter() - begun) * 1000
     if not findings:
         yield _result(check, "pass", job, duration_ms=duration)
     for finding in findings:
         yield _from_finding(check, finding, job, duration)
+
+
+def _crash(check: Check, error: Exception, job: str) -> Iterable[Result]:
+    crashes = [Crash(check.code, check.slug, _describe_crash(error))]
+    for finding in CRASHED.function(crashes=crashes):
+        yield msgspec.structs.replace(_from_finding(CRASHED, finding, job, 0.0), state="crash")
 
 
 def _result(check: Check, state: Literal["pass", "skip", "unknown"], job: str, **details: Any) -> Result:

@@ -18,12 +18,14 @@ _values: dict[str, str] = {}
 _salt = os.urandom(16)
 
 _SENSITIVE_NAME = re.compile(
-    r"(^|[_.\-])(api_?keys?|access_?keys?(_id)?|secret(_?key|_access_key)?s?|tokens?|passwords?|passwd|pwd|credentials?|private_?key)$",
+    r"(^|[_.\-])(api[_\-]?keys?|access[_\-]?keys?(_id)?|secret([_\-]?key|_access_key)?s?|token|passwords?|passwd|pwd"
+    r"|credentials?|private[_\-]?key)$",
     re.IGNORECASE,
 )
-_NOT_A_CREDENTIAL = re.compile(
-    r"(max|min|num|n|total|pad|eos|bos|sep|mask|special|stop|per)_?tokens?$|_file$|_path$", re.IGNORECASE
+_TOKEN_OF_A_TOKENIZER = re.compile(
+    r"(^|_)(pad|eos|bos|sep|mask|unk|cls|special|stop|image|video|audio|think|per|next|first|last)_token$", re.IGNORECASE
 )
+_PLAIN_VALUE = re.compile(r"(true|false|null|none|[+\-]?\d+(\.\d+)?)", re.IGNORECASE)
 
 # Forms that are credentials wherever they stand. Each is long and specific enough not to hit ordinary text.
 _TOKEN_FORMS = re.compile(
@@ -46,7 +48,8 @@ _USERINFO = re.compile(
 )
 _ASSIGNMENT = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_.\-]*)(?P<glue>[\"']?\s*[:=]\s*[\"']?)(?P<value>[^\s\"',;}\]]+)")
 _PLACEHOLDER = re.compile(
-    r"^(<.*>|\$?\{.*\}|\.{2,}|x{3,}|\*{3,}|.*(your|paste|replace|change)[_\- ]?.*|(todo|none|null|secret|key|token|placeholder|dummy|fake|test)|.*你的.*)$",
+    r"^(<.*>|\$?\{.*\}|\.{2,}|x{3,}|\*{3,}|.*(your|paste|replace|change)[_\- ]?.*"
+    r"|(todo|none|null|secret|key|token|placeholder|dummy|fake|test)|.*你的.*)$",
     re.IGNORECASE,
 )
 
@@ -105,14 +108,14 @@ def capture(value: str) -> Secret:
 def is_sensitive_name(name: str) -> bool:
     """Whether a variable or configuration key of this name holds a credential."""
     last = name.rsplit(".", 1)[-1]
-    return _SENSITIVE_NAME.search(last) is not None and _NOT_A_CREDENTIAL.search(last) is None
+    return _SENSITIVE_NAME.search(last) is not None and _TOKEN_OF_A_TOKENIZER.search(last) is None
 
 
 def protect(name: str, value: Any) -> Any:
     """The value as it may be kept under this name: a `Secret` when the name says so, else text with credentials scrubbed."""
     if not isinstance(value, str):
         return value
-    if value and is_sensitive_name(name):
+    if value and is_sensitive_name(name) and not _PLAIN_VALUE.fullmatch(value):
         return capture(value)
     return scrub(value)
 
@@ -135,7 +138,8 @@ def scrub(text: str) -> str:
 
 
 def _scrub_assignment(match: re.Match[str]) -> str:
-    if not is_sensitive_name(match["name"]) or match["value"].startswith(("$", "***", "<secret")):
+    plain = match["value"].startswith(("$", "***", "<secret")) or _PLAIN_VALUE.fullmatch(match["value"])
+    if plain or not is_sensitive_name(match["name"]):
         return match[0]
     return match["name"] + match["glue"] + "***"
 
