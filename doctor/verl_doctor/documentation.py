@@ -32,9 +32,12 @@ def generate(root: Path) -> dict[Path, str]:
     }
     for name, language in (("README.md", "en"), ("README.zh.md", "zh")):
         text = (root / name).read_text(encoding="utf-8")
-        table = _topic_table(entries, language)
-        files[root / name] = _TABLE.sub(lambda match, table=table: match[1] + table + match[2], text)
+        files[root / name] = _with_table(text, _topic_table(entries, language))
     return files
+
+
+def _with_table(text: str, table: str) -> str:
+    return _TABLE.sub(lambda match: match[1] + table + match[2], text)
 
 
 def catalog(registry: Registry) -> list[dict[str, Any]]:

@@ -92,7 +92,8 @@ class Result(msgspec.Struct, kw_only=True):
     def fingerprint(self) -> str:
         """Identifies the finding across runs; does not depend on line numbers or on the wording of the values."""
         template = self.message.template if self.message else ""
-        return hashlib.blake2b(f"{self.code}|{self.target}|{template}".encode(), digest_size=8).hexdigest()
+        identity = f"{self.code}|{self.target}|{template}".encode("utf-8", "surrogateescape")
+        return hashlib.blake2b(identity, digest_size=8).hexdigest()
 
 
 class FactTiming(msgspec.Struct, kw_only=True):

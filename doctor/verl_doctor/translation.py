@@ -16,11 +16,16 @@ def read_texts(package: str, language: str, name: str) -> dict[str, Any]:
 
 
 def _parse_toml(text: str) -> dict[str, Any]:
+    tables: dict[str, Any]
     if sys.version_info >= (3, 11):
         import tomllib
+
+        tables = tomllib.loads(text)
     else:
-        import tomli as tomllib
-    return tomllib.loads(text)
+        import tomli
+
+        tables = tomli.loads(text)
+    return tables
 
 
 class Translator:

@@ -112,7 +112,9 @@ def test_every_module_of_the_package_is_listed():
 
 def declares(module):
     return any(
-        hasattr(value, "__declared__") and value.__module__ == module.__name__ for value in vars(module).values() if callable(value)
+        hasattr(value, "__declared__") and value.__module__ == module.__name__
+        for value in vars(module).values()
+        if callable(value)
     )
 
 

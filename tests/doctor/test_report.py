@@ -49,8 +49,17 @@ def test_worst_first_then_code_then_place():
 
 
 def test_counts():
-    summary = summarise([result(), result(severity=Severity.INFO), result(state="pass"), result(state="unknown"), result(state="crash")])
-    assert (summary.errors, summary.warnings, summary.infos, summary.passed, summary.unknown, summary.crashed) == (1, 0, 1, 1, 1, 1)
+    summary = summarise(
+        [result(), result(severity=Severity.INFO), result(state="pass"), result(state="unknown"), result(state="crash")]
+    )
+    assert (summary.errors, summary.warnings, summary.infos, summary.passed, summary.unknown, summary.crashed) == (
+        1,
+        0,
+        1,
+        1,
+        1,
+        1,
+    )
 
 
 def test_the_fingerprint_survives_a_moved_line_and_another_value():

@@ -10,19 +10,42 @@ CANARY = "canary-0f1e2d3c4b5a69788796a5b4c3d2e1f001122334"
 
 @pytest.mark.parametrize(
     "name",
-    ["WANDB_API_KEY", "HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID", "MLFLOW_TRACKING_PASSWORD", "SWANLAB_API_KEY",
-     "VOLC_ACCESS_KEY_ID", "ray_kwargs.ray_init.runtime_env.env_vars.WANDB_API_KEY", "trainer.wandb_api_key", "api-key", "OPENAI_APIKEY"],
-)  # fmt: skip
+    [
+        "WANDB_API_KEY",
+        "HF_TOKEN",
+        "AWS_SECRET_ACCESS_KEY",
+        "AWS_ACCESS_KEY_ID",
+        "MLFLOW_TRACKING_PASSWORD",
+        "SWANLAB_API_KEY",
+        "VOLC_ACCESS_KEY_ID",
+        "ray_kwargs.ray_init.runtime_env.env_vars.WANDB_API_KEY",
+        "trainer.wandb_api_key",
+        "api-key",
+        "OPENAI_APIKEY",
+    ],
+)
 def test_names_of_credentials(name):
     assert is_sensitive_name(name)
 
 
 @pytest.mark.parametrize(
     "name",
-    ["data.max_tokens", "actor_rollout_ref.rollout.max_num_batched_tokens", "ppo_max_token_len_per_gpu", "pad_token", "WANDB_MODE",
-     "trainer.experiment_name", "tokenizer", "data.prompt_key", "data.reward_fn_key", "WANDB_IDENTITY_TOKEN_FILE", "num_tokens", "key",
-     "multi_turn.max_tool_response_length"],
-)  # fmt: skip
+    [
+        "data.max_tokens",
+        "actor_rollout_ref.rollout.max_num_batched_tokens",
+        "ppo_max_token_len_per_gpu",
+        "pad_token",
+        "WANDB_MODE",
+        "trainer.experiment_name",
+        "tokenizer",
+        "data.prompt_key",
+        "data.reward_fn_key",
+        "WANDB_IDENTITY_TOKEN_FILE",
+        "num_tokens",
+        "key",
+        "multi_turn.max_tool_response_length",
+    ],
+)
 def test_names_that_only_look_like_credentials(name):
     assert not is_sensitive_name(name)
 
@@ -85,9 +108,15 @@ def test_credentials_in_text_are_removed_by_their_place(text):
 
 @pytest.mark.parametrize(
     "token",
-    ["0123456789abcdef0123456789abcdef01234567", "wandb_v1_" + "Ab3" * 25, "hf_" + "a1B2" * 8, "sk-proj-" + "a1B2" * 8, "ghp_" + "a1B2" * 9,
-     "local-0123456789abcdef0123456789abcdef01234567"],
-)  # fmt: skip
+    [
+        "0123456789abcdef0123456789abcdef01234567",
+        "wandb_v1_" + "Ab3" * 25,
+        "hf_" + "a1B2" * 8,
+        "sk-proj-" + "a1B2" * 8,
+        "ghp_" + "a1B2" * 9,
+        "local-0123456789abcdef0123456789abcdef01234567",
+    ],
+)
 def test_credentials_in_text_are_removed_by_their_form(token):
     assert contains_token(token)
     assert token not in scrub(f"some text {token} goes on")
@@ -95,9 +124,19 @@ def test_credentials_in_text_are_removed_by_their_form(token):
 
 @pytest.mark.parametrize(
     "text",
-    ["trainer.logger=[console,wandb]", "data.max_tokens=512", "https://host:5000/path", "user@host", "a=b c:d", "verl_examples/gsm8k",
-     "actor_rollout_ref.rollout.max_num_batched_tokens=8192", "sqlite:////tmp/mlruns.db", "file://host/share", "WANDB_API_KEY=$KEY"],
-)  # fmt: skip
+    [
+        "trainer.logger=[console,wandb]",
+        "data.max_tokens=512",
+        "https://host:5000/path",
+        "user@host",
+        "a=b c:d",
+        "verl_examples/gsm8k",
+        "actor_rollout_ref.rollout.max_num_batched_tokens=8192",
+        "sqlite:////tmp/mlruns.db",
+        "file://host/share",
+        "WANDB_API_KEY=$KEY",
+    ],
+)
 def test_ordinary_text_is_left_alone(text):
     assert scrub(text) == text
 

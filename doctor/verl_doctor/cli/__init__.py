@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from typing import NoReturn
 
 import click
 
@@ -62,7 +63,7 @@ def main() -> None:
         sys.exit(2)
 
 
-def fail(message: str) -> None:
+def fail(message: str) -> NoReturn:
     """End with status 2 and one line that holds no credential and no control character."""
     from verl_doctor.secrets import scrub
 

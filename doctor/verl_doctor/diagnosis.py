@@ -1,0 +1,78 @@
+"""From what the user asked to a finished report: the one path that every command takes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from datetime import datetime, timezone
+from typing import Any
+
+from verl_doctor import __version__
+from verl_doctor.job.model import Job, Request
+from verl_doctor.job.resolve import resolve_job
+from verl_doctor.planner import plan
+from verl_doctor.registry import load_built_in
+from verl_doctor.report import FactTiming, Message, Report, Result, Severity, exit_status, sort_results, summarise
+from verl_doctor.runner import run
+
+
+def diagnose(
+    requests: Sequence[Request],
+    selectors: Sequence[str] = (),
+    *,
+    skip: Sequence[str] = (),
+    fail_on: Severity = Severity.ERROR,
+    allow_incomplete: bool = False,
+    offline: bool = False,
+    budget: float = 15.0,
+    notice: Callable[[str], None] | None = None,
+) -> Report:
+    """Judge one launch or several (of one script). `budget` is seconds for the facts of each.
+
+    Raises BadInput, NotAVerlLaunch and UnknownSelector.
+    """
+    begun = time.monotonic()
+    started = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    chosen = plan(load_built_in(), selectors, skip, given=("request", "job"))
+    results: list[Result] = []
+    timings: list[FactTiming] = []
+    jobs: list[Job] = []
+    for request in requests:
+        job = resolve_job(request)
+        jobs.append(job)
+        found, spent = run(
+            chosen, {"request": request, "job": job}, job=job.name, budget=budget, offline=offline, notice=notice
+        )
+        results += found
+        timings += spent
+    return Report(
+        tool_version=__version__,
+        started=started,
+        duration_s=time.monotonic() - begun,
+        exit_status=exit_status(results, fail_on=fail_on, allow_incomplete=allow_incomplete),
+        jobs=[_describe(job) for job in jobs],
+        notices=_notices(jobs),
+        summary=summarise(results),
+        results=sort_results(results),
+        facts=timings,
+    )
+
+
+def _describe(job: Job) -> dict[str, Any]:
+    origin = {"installed": "installed", "path": job.verl.path, "built-in": "built-in knowledge"}[job.verl.origin]
+    return {
+        "name": job.name,
+        "entry": job.entry,
+        "kind": job.kind,
+        "verl": f"verl {job.verl.version} ({origin})",
+        "verl_version": job.verl.version,
+        "verl_origin": job.verl.origin,
+        "exact": job.exact,
+        "config_name": job.config_name,
+    }
+
+
+def _notices(jobs: list[Job]) -> list[Message]:
+    template = "no verl was found: judged by what is known of verl {version}; unknown keys go unnoticed (--verl PATH)"
+    versions = dict.fromkeys(job.verl.version for job in jobs if not job.exact)
+    return [Message(template, {"version": version}) for version in versions]
