@@ -1,3 +1,3 @@
-"""The checks that verl-doctor ships: one module a topic, named by the letters of its codes; `facts/` beside them gather what they need."""
+"""The checks that verl-doctor ships: one module a topic, named by the letters of its codes; `facts/` gather what they need."""
 
-MODULES = ("facts.job",)
+MODULES = ("facts.job", "facts.files", "file_logger", "launch", "tensorboard", "trackio", "verl")

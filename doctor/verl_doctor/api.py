@@ -18,7 +18,7 @@ from verl_doctor.job.model import (
 )
 from verl_doctor.registry import Unavailable, Undetermined, check, fact
 from verl_doctor.report import Finding, Fix, Location, Message, Severity
-from verl_doctor.secrets import Secret
+from verl_doctor.secrets import Secret, capture, protect
 
 __all__ = [
     "Argument",
@@ -37,9 +37,11 @@ __all__ = [
     "Unavailable",
     "Undetermined",
     "Variable",
+    "capture",
     "check",
     "fact",
     "finding",
+    "protect",
 ]
 
 

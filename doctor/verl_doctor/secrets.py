@@ -108,6 +108,8 @@ def capture(value: str) -> Secret:
 def is_sensitive_name(name: str) -> bool:
     """Whether a variable or configuration key of this name holds a credential."""
     last = name.rsplit(".", 1)[-1]
+    if name == "PWD":  # every shell sets it: the working directory
+        return False
     return _SENSITIVE_NAME.search(last) is not None and _TOKEN_OF_A_TOKENIZER.search(last) is None
 
 

@@ -13,6 +13,8 @@ from verl_doctor import __version__
 
 COMMANDS = {
     "check": "Say what will fail, lie or lose data in the tracking of a verl job, before it starts.",
+    "run": "Check the launch that a command makes, then let it start if nothing fails.",
+    "show": "Show the job as the logging process will see it.",
     "explain": "Explain a code: what it means, why it matters, how to fix it.",
     "list": "List every code.",
 }
@@ -50,11 +52,10 @@ def main() -> None:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     try:
-        cli.main(prog_name="verl-doctor", standalone_mode=False)
+        # Outside its standalone mode click returns the status of `ctx.exit` instead of raising.
+        sys.exit(cli.main(prog_name="verl-doctor", standalone_mode=False))
     except click.exceptions.Abort:
         sys.exit(130)
-    except click.exceptions.Exit as error:
-        sys.exit(error.exit_code)
     except click.ClickException as error:
         fail(error.format_message())
     except BrokenPipeError:

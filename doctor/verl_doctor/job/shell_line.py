@@ -11,7 +11,8 @@ from verl_doctor.job.model import UNKNOWN, Argument
 from verl_doctor.report import Location
 
 _RESERVED = frozenset(
-    "if then else elif fi for while until do done case esac select function coproc [[ { } (".split()
+    {"if", "then", "else", "elif", "fi", "for", "while", "until", "do", "done", "case", "esac", "select", "function", "coproc"}
+    | {"[[", "{", "}"}
 )
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*|[0-9@*#?$!\-])|\{([^{}]*)\})")
 _REDIRECTION = re.compile(r"(?:&>>?|[0-9]*(?:>>|>\||>&|<&|<>|>|<))")
@@ -19,7 +20,7 @@ _SEPARATOR = re.compile(r"&&|\|\||\|&|;|\||&|\n")
 _BRACES = re.compile(r"\{[^{}]*(?:,|\.\.)[^{}]*\}")
 
 
-class NotSimple(Exception):  # noqa: N818 - says what the line is
+class NotSimple(Exception):
     """The line holds more than simple commands; the message says what."""
 
 
@@ -113,7 +114,7 @@ class _Splitter:
         if char == "`":
             raise NotSimple("a command substitution")
         if char == "$":
-            self._expansion()
+            self._expansion(in_double=True)
             return
         following = self.text[self.place + 1 : self.place + 2]
         if following != "\n":
@@ -126,8 +127,8 @@ class _Splitter:
             self._add(following)
         self.place += 2
 
-    def _expansion(self) -> None:
-        if self.text.startswith(("$(", "$'", '$"'), self.place) and not (self.quoted and self.text[self.place + 1] in "'\""):
+    def _expansion(self, *, in_double: bool = False) -> None:
+        if self.text.startswith("$(" if in_double else ("$(", "$'", '$"'), self.place):
             raise NotSimple("a command substitution or a $'...' string")
         match = _VARIABLE.match(self.text, self.place)
         if match is None:

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from verl_doctor.errors import BadInput
-from verl_doctor.job.model import Source, Variable
+from verl_doctor.job.model import UNKNOWN, Source, Variable
 from verl_doctor.report import Location
 from verl_doctor.secrets import protect, scrub
 
@@ -34,7 +34,7 @@ def printable(text: str) -> str:
 
 def brief(text: str, limit: int = 80) -> str:
     """The text in quotes, cut to `limit` characters and without credentials, for a message of one line."""
-    shown = printable(scrub(text[: 4 * limit]).replace("\n", " "))
+    shown = printable(scrub(text[: 4 * limit]).replace("\n", " ").replace(UNKNOWN, "?"))
     return f"'{shown[:limit]}...'" if len(shown) > limit else f"'{shown}'"
 
 

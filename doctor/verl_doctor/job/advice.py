@@ -1,0 +1,159 @@
+"""From Hydra's refusal of an override to what is wrong with it and what may have been meant."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from typing import Any
+
+from hydra._internal.config_repository import IConfigRepository
+from hydra.core.object_type import ObjectType
+from hydra.core.override_parser.types import Quote, QuotedString, ValueType
+from omegaconf import DictConfig, ListConfig, OmegaConf
+from omegaconf.errors import ConfigAttributeError, ConfigKeyError, GrammarParseError, InterpolationResolutionError
+
+from verl_doctor.job.knowledge import READ_BUT_UNDECLARED, RENAMED, takes_new_keys
+from verl_doctor.job.overrides import Given
+from verl_doctor.job.refusal import Refusal
+
+
+def refuse_sweep(given: Given) -> Refusal:
+    """A value that stands for several runs, without --multirun."""
+    left, _, value = given.text.partition("=")
+    quoted = f"{left}={QuotedString(text=value, quote=Quote.double).with_quotes()}"
+    if given.override.value_type is ValueType.SIMPLE_CHOICE_SWEEP:
+        reason = "a comma outside brackets asks for several runs, which needs --multirun; a list is written in brackets"
+        return _refusal(given, "ambiguous-list", reason, [f"{left}=[{value}]", quoted])
+    return _refusal(
+        given, "other", "Hydra takes this value for a range of runs, which needs --multirun; quote it as a text", [quoted]
+    )
+
+
+def refuse_group(given: Given, error: Exception, repository: IConfigRepository) -> Refusal:
+    """An override of a group that has no such option, or that nothing in the defaults lists uses."""
+    left, _, choice = given.text.partition("=")
+    options = repository.get_group_options(given.key, ObjectType.CONFIG)
+    if isinstance(given.override.value(), str) and given.override.value() not in options and options:
+        near = difflib.get_close_matches(choice, options, n=3, cutoff=0.5)
+        reason = f"the group '{given.key}' has no option '{choice}'; it has {', '.join(options)}"
+        return _refusal(given, "missing-group", reason, [f"{left}={option}" for option in near])
+    line = _first_line(error)
+    meant = re.findall(r"Did you mean to override (?:one of )?([\w@/., ]+)\?", str(error))
+    keys = [key.strip() for key in meant[0].split(",")] if meant else []
+    return _refusal(given, "missing-group", line, [f"{key}={choice}" for key in keys])
+
+
+def refuse_value(given: Given, error: Exception, config: DictConfig) -> Refusal:
+    """An override of a value that does not apply to the composed configuration."""
+    override = given.override
+    if override.package is not None:
+        return _refusal(given, "missing-group", f"there is no group '{given.key}'", [])
+    if override.is_delete():
+        return _refuse_deletion(given, error, config)
+    cause = error.__cause__ or error
+    if isinstance(cause, (InterpolationResolutionError, GrammarParseError)):
+        return _refusal(given, "interpolation", _first_line(cause), [])
+    if isinstance(cause, (ConfigAttributeError, ConfigKeyError)) and ("not in struct" in str(cause) or "not in '" in str(cause)):
+        return _refuse_unknown_key(given, config)
+    if "Could not append" in str(error):
+        reason = "the key exists already and '+' only adds new ones"
+        return _refusal(given, "append-existing", reason, [given.text.replace("+", "", 1), "+" + given.text])
+    return _refusal(given, "wrong-type", _wrong_type(given.key, config) or _first_line(cause), [])
+
+
+def _wrong_type(key: str, config: DictConfig) -> str:
+    """Names the parent of the key that holds no keys; empty when there is none."""
+    parts = key.split(".")
+    for count in range(1, len(parts)):
+        parent = ".".join(parts[:count])
+        value = OmegaConf.select(config, parent, throw_on_resolution_failure=False)
+        if not isinstance(value, DictConfig):
+            what = "a list" if isinstance(value, ListConfig) else f"'{value}'"
+            return f"'{parent}' is {what}, so there is no '{key}' to set"
+    return ""
+
+
+def _refuse_deletion(given: Given, error: Exception, config: DictConfig) -> Refusal:
+    if "does not exist" in str(error):
+        near = _near_keys(given.key, config)
+        reason = f"there is no '{given.key}' to delete"
+        return _refusal(given, "delete-missing", reason, [f"~{key}" for key in near])
+    return _refusal(given, "delete-missing", _first_line(error), [f"~{given.key}"])
+
+
+def _refuse_unknown_key(given: Given, config: DictConfig) -> Refusal:
+    key = given.key
+    value = given.text.partition("=")[2]
+    renamed = _renamed(key)
+    plus = f"+{given.text.lstrip('+')}"
+    if renamed and _exists(renamed, config):
+        return _refusal(given, "not-in-struct", f"there is no '{key}'; it is called '{renamed}' now", [f"{renamed}={value}"])
+    if any(key == known or key.startswith(known + ".") for known in READ_BUT_UNDECLARED) or takes_new_keys(key):
+        reason = f"'{key}' is not declared in verl's configuration; a key that is not needs '+' before it"
+        return _refusal(given, "not-in-struct", reason, [plus])
+    near = _near_keys(key, config)
+    missing = _first_missing(key, config)
+    reason = f"there is no '{missing}' in the configuration"
+    if near:
+        reason += f"; the nearest to '{key}' is '{near[0]}'"
+    return _refusal(given, "not-in-struct", reason, [f"{name}={value}" for name in near])
+
+
+def _first_missing(key: str, config: DictConfig) -> str:
+    """The shortest beginning of the key that the configuration does not have."""
+    parts = key.split(".")
+    for count in range(1, len(parts)):
+        beginning = ".".join(parts[:count])
+        if not _exists(beginning, config):
+            return beginning
+    return key
+
+
+def _renamed(key: str) -> str:
+    for old, new in RENAMED.items():
+        if key == old or key.startswith(old + "."):
+            return new + key[len(old) :]
+    return ""
+
+
+def _exists(key: str, config: DictConfig) -> bool:
+    try:
+        parent = OmegaConf.select(config, key.rpartition(".")[0]) if "." in key else config
+    except (InterpolationResolutionError, ConfigKeyError):
+        return False
+    return isinstance(parent, DictConfig) and (key.rpartition(".")[2] in parent or takes_new_keys(key))
+
+
+def _near_keys(key: str, config: DictConfig) -> list[str]:
+    """The existing key that may have been meant: a misspelt sibling, the end of a longer key, or the same name at one other place."""
+    keys = _all_keys(OmegaConf.to_container(config, resolve=False), "")
+    parent, _, name = key.rpartition(".")
+    siblings = {item.rpartition(".")[2]: item for item in keys if item.rpartition(".")[0] == parent}
+    close = difflib.get_close_matches(name, siblings, n=2, cutoff=0.85)
+    close = close or [item for item in siblings if len(name) > 3 and (item.startswith(name + "_") or item.endswith("_" + name))]
+    if close:
+        return [siblings[item] for item in close]
+    longer = [item for item in keys if item.endswith("." + key)]
+    elsewhere = [item for item in keys if item.rpartition(".")[2] == name] if siblings else []
+    for found in (longer, elsewhere):
+        if len(found) == 1:
+            return found
+    same_depth = [item for item in keys if item.count(".") == key.count(".") and item.rpartition(".")[2] == name]
+    return difflib.get_close_matches(key, same_depth, n=1, cutoff=0.9)
+
+
+def _all_keys(value: Any, prefix: str) -> list[str]:
+    found: list[str] = []
+    for name, item in value.items() if isinstance(value, dict) else ():
+        found.append(f"{prefix}{name}")
+        found += _all_keys(item, f"{prefix}{name}.")
+    return found
+
+
+def _refusal(given: Given, kind: Any, reason: str, candidates: list[str]) -> Refusal:
+    return Refusal(kind=kind, argument=given.argument, key=given.key, reason=reason, candidates=candidates)
+
+
+def _first_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__

@@ -1,0 +1,467 @@
+"""Composes a configuration as `hydra.main(version_base=None)` does, with Hydra's own code, without importing what it configures.
+
+What differs from Hydra: every refusal is collected instead of the first being raised, Hydra's own node is left out unless an
+override or a file touches it, each file is read once with libyaml, and nothing that is global stays changed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import os
+import posixpath
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra._internal.config_repository import ConfigRepository
+from hydra._internal.core_plugins.structured_config_source import StructuredConfigSource
+from hydra._internal.defaults_list import DefaultsList, create_defaults_list
+from hydra.core.object_type import ObjectType
+from hydra.errors import HydraException
+from hydra.plugins.config_source import ConfigLoadError, ConfigResult, ConfigSource
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from verl_doctor.errors import BadInput
+from verl_doctor.job.folders import Folder
+from verl_doctor.job.model import Argument
+from verl_doctor.job.overrides import Given, parse_override
+from verl_doctor.job.refusal import Refusal
+from verl_doctor.job.yaml_reader import Document, parse_yaml
+
+_REFUSED = (HydraException, OmegaConfBaseException, ValueError, TypeError, AssertionError, RecursionError)
+"""What Hydra and OmegaConf raise for an override or a file that they do not take."""
+
+_globals_lock = threading.RLock()
+_MAX_TRIALS = 40
+"""How many overrides of groups are tried one by one to find the refused one; a launch of verl has at most a few."""
+
+
+class PrimaryNotFound(Exception):
+    """There is no such primary configuration; `near` are the ones there are."""
+
+    def __init__(self, name: str, reason: str, near: list[str]) -> None:
+        super().__init__(reason)
+        self.name = name
+        self.near = near
+
+
+class Cannot(Exception):
+    """The configuration files themselves do not compose, whatever the overrides."""
+
+
+@contextlib.contextmanager
+def hydra_globals(resolvers: dict[str, Any] | None = None) -> Iterator[None]:
+    """Hydra's version base as `version_base=None` sets it, and OmegaConf's resolvers, for the time of a composition only."""
+    from hydra import version
+    from omegaconf.basecontainer import BaseContainer
+
+    with _globals_lock, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        base = version.VersionBase.instance()
+        before, registered = base.version_base, BaseContainer._resolvers
+        version.setbase(None)
+        if resolvers is not None:
+            BaseContainer._resolvers = resolvers
+        try:
+            yield
+        finally:
+            base.version_base = before
+            BaseContainer._resolvers = registered
+
+
+class FolderSource(ConfigSource):  # type: ignore[misc]
+    """Configuration files of one folder as Hydra wants them."""
+
+    def __init__(self, provider: str, folder: Folder, *, is_user: bool) -> None:
+        super().__init__(provider=provider, path="folder://")
+        self.folder = folder
+        self.is_user = is_user
+        self.documents: dict[str, Document] = {}
+
+    @staticmethod
+    def scheme() -> str:
+        return "folder"
+
+    def load_config(self, config_path: str) -> ConfigResult:
+        name = self._normalize_file_name(config_path)
+        if not self.folder.is_file(name):
+            raise ConfigLoadError(f"Config not found : {name}")
+        text = self.folder.read(name)
+        document = parse_yaml(text, self.folder.shown(name))
+        self.documents[config_path] = document
+        header = ConfigSource._get_header_dict(text[:2048].decode("utf-8", "replace")[:512])
+        return ConfigResult(
+            config=_as_config(document, self.folder.shown(name)), path="", provider=self.provider, header=header
+        )
+
+    def available(self) -> bool:
+        return self.folder.is_folder("")
+
+    def is_group(self, config_path: str) -> bool:
+        return self.folder.is_folder(config_path)
+
+    def is_config(self, config_path: str) -> bool:
+        return self.folder.is_file(self._normalize_file_name(config_path))
+
+    def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
+        files: list[str] = []
+        for name in self.folder.names(config_path):
+            self._list_add_result(files, posixpath.join(config_path, name), name, results_filter)
+        return sorted(set(files))
+
+
+def _as_config(document: Document, shown: str) -> DictConfig:
+    data = {} if document.data is None else document.data
+    if not isinstance(data, dict):
+        raise BadInput(f"{shown}: it holds a {_kind(data)}; a configuration is written as 'key: value' lines")
+    try:
+        config = OmegaConf.create(data)
+    except OmegaConfBaseException as error:
+        key = str(getattr(error, "full_key", "") or "")
+        line = document.line_of(tuple(key.split("."))) if key else None
+        place = f"{shown}:{line}" if line else shown
+        raise BadInput(f"{place}: {str(error).splitlines()[0]}; OmegaConf refuses it: correct this value") from error
+    assert isinstance(config, DictConfig)
+    return config
+
+
+def _kind(data: Any) -> str:
+    return "list" if isinstance(data, list) else "single value"
+
+
+class Repository(ConfigRepository):  # type: ignore[misc]
+    """Hydra's view of the folders, in order; a file is loaded once."""
+
+    def __init__(self, folders: list[FolderSource], *, with_hydra: bool = False) -> None:
+        self.folders = folders
+        self.sources = [*_hydra_sources(with_hydra), *folders, StructuredConfigSource("schema", "structured://")]
+        self._loaded: dict[str, ConfigResult | None] = {}
+
+    def load_config(self, config_path: str) -> ConfigResult | None:
+        if config_path not in self._loaded:
+            self._loaded[config_path] = super().load_config(config_path)
+        return self._loaded[config_path]
+
+    def source_of(self, config_path: str) -> FolderSource | None:
+        """The folder that a configuration came from."""
+        return next((source for source in self.folders if config_path in source.documents), None)
+
+
+def _hydra_sources(with_hydra: bool) -> list[ConfigSource]:
+    if not with_hydra:
+        return []
+    import hydra.conf
+    from hydra._internal.core_plugins import basic_launcher, basic_sweeper  # noqa: F401 - they register their options
+    from hydra._internal.core_plugins.file_config_source import FileConfigSource
+
+    return [FileConfigSource("hydra", os.path.dirname(os.path.abspath(str(hydra.conf.__file__))))]
+
+
+class _Composer(ConfigLoaderImpl):  # type: ignore[misc]
+    """Hydra's loader over a repository that is there already."""
+
+    def __init__(self, repository: Repository) -> None:
+        self.repository = repository
+
+
+class Composed:
+    """A composed configuration and how it came about.
+
+    `owners` maps each key that an override set to that override; `replaced` are pairs of an override and the later one of the
+    same key; `files` are the loaded configurations in the order of merging, each with its package and its folder.
+    Not `complete`: the choice of a group is unknown. Not `settled`: a refused choice of a group leaves open which keys there are.
+    """
+
+    def __init__(self, config: DictConfig) -> None:
+        self.config = config
+        self.owners: dict[str, Given] = {}
+        self.appended: list[str] = []
+        self.replaced: list[tuple[Given, Given]] = []
+        self.swept: list[Given] = []
+        self.refusals: list[Refusal] = []
+        self.files: list[tuple[str, str, FolderSource]] = []
+        self.complete = True
+        self.settled = True
+
+
+def compose(
+    config_name: str,
+    folders: list[FolderSource],
+    overrides: list[Given],
+    *,
+    locate: Callable[[str], FolderSource | None],
+    resolvers: dict[str, Any] | None = None,
+    multirun: bool = False,
+    laid_over: DictConfig | None = None,
+) -> Composed:
+    """Compose the primary configuration `config_name` of the first of the folders that has it, then apply the overrides.
+
+    `locate` finds the folder of an entry of `hydra.searchpath`; `laid_over` is merged before the overrides of values. Raises PrimaryNotFound, Cannot when the files do not compose
+    whatever the overrides, and BadInput when a file cannot be read.
+    """
+    with hydra_globals(resolvers):
+        primary = _load_primary(Repository(folders), config_name)
+        folders = folders + [folder for path in _search_path(primary, overrides) if (folder := locate(path)) is not None]
+        with_hydra = _touches_hydra(primary, overrides)
+        composed, values = _compose(config_name, Repository(folders, with_hydra=with_hydra), overrides, multirun, with_hydra)
+        if laid_over is not None:
+            composed.config = _lay_over(composed.config, laid_over)
+        OmegaConf.set_struct(composed.config, True)
+        if with_hydra:
+            OmegaConf.set_readonly(composed.config.hydra, False)
+        _apply(composed, values)
+        return composed
+
+
+def overlay(composed: Composed, overrides: list[Given], *, multirun: bool = False) -> Composed:
+    """Set the overrides on a configuration that is not certainly the job's: what does not fit it is not refused."""
+    from hydra.core.override_parser.types import OverrideType
+
+    with hydra_globals():
+        config = composed.config
+        overrides, composed.swept, composed.refusals = _sort_out_sweeps(overrides, multirun)
+        composed.complete = False
+        composed.owners, composed.appended, composed.replaced = {}, [], []
+        for given in overrides:
+            given = copy.copy(given)  # noqa: PLW2901 - the caller's override keeps its own type
+            given.override = copy.copy(given.override)
+            if not given.override.is_delete():
+                given.override.type = OverrideType.FORCE_ADD
+            with contextlib.suppress(*_REFUSED):
+                apply_one(given, config)
+                _own(composed, given)
+        return composed
+
+
+def _lay_over(config: DictConfig, laid_over: DictConfig) -> DictConfig:
+    try:
+        merged = OmegaConf.merge(config, laid_over)
+    except OmegaConfBaseException as error:
+        raise _cannot(error) from error
+    assert isinstance(merged, DictConfig)
+    return merged
+
+
+def _search_path(primary: ConfigResult, overrides: list[Given]) -> list[str]:
+    """The first override wins here, as in config_loader_impl, _process_config_searchpath."""
+    given = next((given for given in overrides if given.override.get_key_element() == "hydra.searchpath"), None)
+    try:
+        path = given.override.value() if given else OmegaConf.select(primary.config, "hydra.searchpath")
+        return [item for item in path or [] if isinstance(item, str)] if not isinstance(path, str) else []
+    except OmegaConfBaseException as error:
+        raise _cannot(error) from error
+
+
+def _compose(
+    config_name: str, repository: Repository, overrides: list[Given], multirun: bool, with_hydra: bool
+) -> tuple[Composed, list[Given]]:
+    overrides, swept, refusals = _sort_out_sweeps(overrides, multirun)
+    groups, values, dropped = _sort_out_groups(repository, overrides)
+    defaults, refused = _defaults_list(repository, config_name, groups, with_hydra)
+    config = _merge(repository, defaults)
+    composed = Composed(config)
+    composed.swept = swept
+    composed.refusals = [*refusals, *refused]
+    composed.complete = not dropped
+    composed.settled = all(refusal.candidates for refusal in refused)
+    composed.files = [
+        (item.config_path, item.package or "", source)
+        for item in defaults.defaults
+        if (source := repository.source_of(item.config_path)) is not None
+    ]
+    _record_repeats(composed, groups)
+    return composed, values
+
+
+def _load_primary(repository: Repository, config_name: str) -> ConfigResult:
+    primary = repository.load_config(config_name)
+    if primary is not None:
+        return primary
+    near = repository.get_group_options(posixpath.dirname(config_name)) if _is_group(repository, config_name) else []
+    raise PrimaryNotFound(config_name, f"there is no primary configuration '{config_name}'", near)
+
+
+def _is_group(repository: Repository, config_name: str) -> bool:
+    return bool(repository.group_exists(posixpath.dirname(config_name)))
+
+
+def _touches_hydra(primary: ConfigResult, overrides: list[Given]) -> bool:
+    """Whether Hydra's own node decides about anything; its search path is looked at before."""
+    if any(given.key.startswith(("hydra.", "hydra/")) and given.key != "hydra.searchpath" for given in overrides):
+        return True
+    names = [getattr(default, "group", None) or getattr(default, "path", None) or "" for default in primary.defaults_list or []]
+    if any(name.lstrip("/").startswith("hydra/") for name in names):
+        return True
+    own = primary.config.get("hydra") if isinstance(primary.config, DictConfig) else None
+    return isinstance(own, DictConfig) and set(own) - {"searchpath"} != set()
+
+
+def _sort_out_sweeps(overrides: list[Given], multirun: bool) -> tuple[list[Given], list[Given], list[Refusal]]:
+    """Without --multirun Hydra refuses every value that stands for several (config_loader_impl, validate_sweep_overrides_legal)."""
+    from verl_doctor.job.advice import refuse_sweep
+
+    swept = [given for given in overrides if given.override.is_sweep_override()]
+    rest = [given for given in overrides if not given.override.is_sweep_override()]
+    if multirun:
+        return rest, swept, []
+    return rest, [], [refuse_sweep(given) for given in swept]
+
+
+def _sort_out_groups(repository: Repository, overrides: list[Given]) -> tuple[list[Given], list[Given], list[Given]]:
+    """Overrides of groups, overrides of values, and those of groups whose choice cannot be known here."""
+    groups: list[Given] = []
+    values: list[Given] = []
+    dropped: list[Given] = []
+    for given in overrides:
+        is_group = repository.group_exists(given.key) and not isinstance(given.override.value(), dict)
+        if not is_group:
+            values.append(given)
+        elif given.argument.unknown:
+            dropped.append(given)
+        else:
+            groups.append(given)
+    if any(_is_plugin_choice(repository, given) for given in groups):
+        groups, values = ([given for given in part if not given.key.startswith("hydra")] for part in (groups, values))
+    return groups, values, dropped
+
+
+def _is_plugin_choice(repository: Repository, given: Given) -> bool:
+    """A launcher, sweeper or other option of Hydra that a plugin in the job's environment may bring."""
+    choice = given.override.value()
+    return given.key.startswith("hydra/") and not repository.config_exists(f"{given.key}/{choice}")
+
+
+def _defaults_list(
+    repository: Repository, config_name: str, groups: list[Given], with_hydra: bool
+) -> tuple[DefaultsList, list[Refusal]]:
+    from verl_doctor.job.advice import refuse_group
+
+    def attempt(chosen: list[Given]) -> DefaultsList:
+        parsed = [given.override for given in chosen]
+        return create_defaults_list(repository, config_name, parsed, prepend_hydra=with_hydra, skip_missing=False)
+
+    try:
+        return attempt(groups), []
+    except _REFUSED as error:
+        if not groups:
+            raise _cannot(error) from error
+    try:
+        best = attempt([])
+    except _REFUSED as error:
+        raise _cannot(error) from error
+    accepted: list[Given] = []
+    refusals: list[Refusal] = []
+    for given in groups[:_MAX_TRIALS]:
+        try:
+            best = attempt([*accepted, given])
+            accepted.append(given)
+            continue
+        except _REFUSED as error:
+            refusal = refuse_group(given, error, repository)
+        refusals.append(refusal)
+        for candidate in _parsed_candidates(refusal):
+            with contextlib.suppress(*_REFUSED):
+                best = attempt([*accepted, candidate])
+                accepted.append(candidate)
+                refusal.candidates = [candidate.text]
+                break
+        else:
+            refusal.candidates = []
+    return best, refusals
+
+
+def _parsed_candidates(refusal: Refusal) -> list[Given]:
+    parsed = [parse_override(Argument(candidate)) for candidate in refusal.candidates]
+    return [given for given in parsed if isinstance(given, Given) and not given.override.is_sweep_override()]
+
+
+def _cannot(error: Exception) -> Cannot:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return Cannot(lines[0] if lines else type(error).__name__)
+
+
+def _merge(repository: Repository, defaults: DefaultsList) -> DictConfig:
+    try:
+        config = _Composer(repository)._compose_config_from_defaults_list(defaults.defaults, repository)
+    except _REFUSED as error:
+        raise _cannot(error) from error
+    assert isinstance(config, DictConfig)
+    return config
+
+
+def _record_repeats(composed: Composed, groups: list[Given]) -> None:
+    last: dict[str, Given] = {}
+    for given in groups:
+        key = given.override.get_key_element()
+        if key in last:
+            composed.replaced.append((last[key], given))
+        last[key] = given
+
+
+def _apply(composed: Composed, values: list[Given]) -> None:
+    from verl_doctor.job.advice import refuse_value
+
+    for given in values:
+        if given.key == "hydra.searchpath":
+            continue
+        try:
+            apply_one(given, composed.config)
+        except _REFUSED as error:
+            if composed.complete and composed.settled:
+                composed.refusals.append(refuse_value(given, error, composed.config))
+        else:
+            _own(composed, given)
+
+
+def apply_one(given: Given, config: DictConfig) -> None:
+    """Hydra's own application of one override of a value."""
+    ConfigLoaderImpl._apply_overrides_to_config([given.override], config)
+
+
+def _own(composed: Composed, given: Given) -> None:
+    key, override = given.key, given.override
+    if override.is_add() or override.is_force_add():
+        composed.appended.append(key)
+    value = None if override.is_delete() else override.value()
+    keys = list(_leaf_keys(key, value)) if isinstance(value, dict) and value else [key]
+    earlier = composed.owners.get(key)
+    if earlier is not None:
+        composed.replaced.append((earlier, given))
+    if not isinstance(value, dict):
+        for owned in [owned for owned in composed.owners if owned.startswith(key + ".")]:
+            del composed.owners[owned]
+    for owned in keys:
+        composed.owners[owned] = given
+    if isinstance(value, dict):
+        composed.owners.setdefault(key, given)
+
+
+def _leaf_keys(key: str, value: dict[Any, Any]) -> Iterator[str]:
+    for name, item in value.items():
+        below = f"{key}.{name}"
+        if isinstance(item, dict) and item:
+            yield from _leaf_keys(below, item)
+        else:
+            yield below
+
+
+def corrections(composed: Composed) -> Iterator[tuple[Refusal, str | None]]:
+    """Each refusal with the first of its candidates that parses and composes on top of what was accepted."""
+    scratch = copy.deepcopy(composed.config)
+    with hydra_globals():
+        for number, refusal in enumerate(composed.refusals):
+            yield refusal, _first_that_composes(refusal, scratch) if number < _MAX_TRIALS else None
+
+
+def _first_that_composes(refusal: Refusal, scratch: DictConfig) -> str | None:
+    if refusal.kind == "missing-group":
+        return refusal.candidates[0] if refusal.candidates else None
+    for given in _parsed_candidates(refusal):
+        with contextlib.suppress(*_REFUSED):
+            apply_one(given, scratch)
+            return given.text
+    return None

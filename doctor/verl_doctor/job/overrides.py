@@ -1,0 +1,254 @@
+"""The words after the entry module: Hydra's own options taken apart from the overrides, and each override parsed by itself."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import msgspec
+
+from verl_doctor.errors import BadInput
+from verl_doctor.job.grammar import explain
+from verl_doctor.job.model import UNKNOWN, Argument, ConfigProblem, Source
+from verl_doctor.job.refusal import Refusal
+from verl_doctor.secrets import scrub
+
+MAX_ARGUMENTS = 5000
+MAX_CHARACTERS = 2 * 2**20
+"""What a Linux kernel takes as arguments of one process by default (ARG_MAX)."""
+
+_TAKE_A_VALUE = {
+    "--config-path": "config_path", "-cp": "config_path", "--config-name": "config_name", "-cn": "config_name",
+    "--config-dir": "config_dir", "-cd": "config_dir", "--cfg": "", "-c": "", "--package": "", "-p": "",
+    "--experimental-rerun": "",
+}  # fmt: skip
+_FLAGS = {
+    "--help", "-h", "--hydra-help", "--version", "--resolve", "--run", "-r", "--multirun", "-m",
+    "--shell-completion", "-sc", "--info", "-i",
+}  # fmt: skip
+
+
+class HydraArguments(msgspec.Struct, kw_only=True):
+    """The words of a Hydra program: its overrides, and what its own options say (None: not given)."""
+
+    overrides: list[Argument] = msgspec.field(default_factory=list)
+    config_path: str | None = None
+    config_name: str | None = None
+    config_dir: str | None = None
+    multirun: bool = False
+    problems: list[ConfigProblem] = msgspec.field(default_factory=list)
+    given: dict[str, Argument] = msgspec.field(default_factory=dict)
+
+
+class Given:
+    """An override that Hydra can parse. `text` is what was parsed: the argument, or a stand-in where a part of it is unknown."""
+
+    def __init__(self, argument: Argument, text: str, override: Any) -> None:
+        self.argument = argument
+        self.text = text
+        self.override = override
+        self.source = override_source(argument)
+
+    @property
+    def key(self) -> str:
+        """The key or group, without `+`, `~` and package."""
+        return str(self.override.key_or_group)
+
+
+def override_source(argument: Argument) -> Source:
+    """The source of what an argument sets."""
+    return Source("override", "override", argument.location)
+
+
+def refuse_excess(arguments: list[Argument]) -> None:
+    """Raises BadInput for more words than a launch of verl can have; the longest known launch has 160."""
+    if len(arguments) > MAX_ARGUMENTS:
+        raise BadInput(f"{len(arguments)} arguments were given, more than {MAX_ARGUMENTS}; put the settings into a YAML file")
+    if sum(len(argument.text) for argument in arguments) > MAX_CHARACTERS:
+        raise BadInput(
+            "the arguments are longer than 2 MB, more than a process can be given; put the settings into a YAML file"
+        )
+
+
+def split_hydra_arguments(arguments: list[Argument]) -> HydraArguments:
+    """Take Hydra's own options out of the words of a Hydra program, with the verdict of Hydra's own command line.
+
+    (hydra-core 1.3, _internal/utils.py, get_args_parser; argparse accepts unambiguous beginnings of the long options.)
+    """
+    arguments = [_printable(argument) for argument in arguments]
+    result = HydraArguments()
+    if not any(argument.text.startswith("-") for argument in arguments):
+        result.overrides = [argument for argument in arguments if not _is_wholly_unknown(argument)]
+        return result
+    _split(arguments, result)
+    if not result.problems:
+        _ask_hydra(arguments, result)
+    return result
+
+
+def _split(arguments: list[Argument], result: HydraArguments) -> None:
+    rest = list(arguments)
+    while rest:
+        argument = rest.pop(0)
+        if argument.text == "--":
+            result.overrides += rest
+            return
+        if not argument.text.startswith("-") or argument.text == "-":
+            if not _is_wholly_unknown(argument):
+                result.overrides.append(argument)
+            continue
+        name, equals, value = argument.text.partition("=")
+        option = _full_option(name)
+        if option in _FLAGS and not equals:
+            result.multirun = result.multirun or option in {"--multirun", "-m"}
+            continue
+        if option not in _TAKE_A_VALUE or (not equals and not rest):
+            result.problems.append(_unknown_option(argument, option))
+            if not equals and rest and "=" not in rest[0].text and not rest[0].text.startswith("-"):
+                rest.pop(0)  # most likely the value of the option
+            continue
+        if not equals:
+            value = rest.pop(0).text
+        _take(result, _TAKE_A_VALUE[option], value, argument)
+
+
+def _take(result: HydraArguments, field: str, value: str, argument: Argument) -> None:
+    if field:
+        setattr(result, field, value)
+        result.given[field] = argument
+
+
+def _full_option(name: str) -> str:
+    """The option that argparse takes a beginning for, or the name itself."""
+    if not name.startswith("--") or name in _TAKE_A_VALUE or name in _FLAGS:
+        return name
+    matches = [option for option in (*_TAKE_A_VALUE, *_FLAGS) if option.startswith(name)]
+    return matches[0] if len(matches) == 1 else name
+
+
+def _unknown_option(argument: Argument, option: str) -> ConfigProblem:
+    text = argument.text
+    corrected = None
+    if option in _TAKE_A_VALUE:
+        reason = f"'{option}' needs a value"
+    elif "--config-name".startswith(option):
+        reason = f"'{option}' could mean --config-path, --config-name or --config-dir; Hydra takes no file this way"
+    else:
+        reason = f"Hydra has no option '{scrub(option)}'; an override is written key=value, without dashes"
+        plain = text.lstrip("-")
+        if "." in option and "=" in plain and not _refuses(plain):
+            corrected = scrub(plain)
+    return ConfigProblem(
+        kind="unknown-option",
+        override=scrub(text),
+        key=scrub(option),
+        reason=reason,
+        source=override_source(argument),
+        corrected=corrected,
+    )
+
+
+class _CommandLineError(Exception):
+    pass
+
+
+def _ask_hydra(arguments: list[Argument], result: HydraArguments) -> None:
+    """What Hydra's argparse refuses beyond unknown options: overrides on both sides of an option, values out of a choice."""
+    from hydra._internal.utils import get_args_parser
+
+    if any(_full_option(argument.text) in {"--version", "--help", "-h"} for argument in arguments):
+        return
+
+    def refuse(message: str) -> None:
+        raise _CommandLineError(message)
+
+    parser = get_args_parser()
+    parser.error = refuse  # type: ignore[assignment,method-assign]
+    texts = [argument.text for argument in arguments if not _is_wholly_unknown(argument)]
+    try:
+        parser.parse_args(texts)
+    except _CommandLineError as error:
+        stray = next((word for word in texts if str(error).startswith("unrecognized arguments") and word in str(error)), "")
+        argument = next((item for item in arguments if item.text == stray), arguments[0])
+        reason = scrub(str(error))
+        if stray:
+            reason = (
+                "it stands behind one of Hydra's own options that follows other overrides; put the options before all overrides"
+            )
+        result.problems.append(
+            ConfigProblem(
+                kind="unknown-option",
+                override=scrub(argument.text),
+                key=scrub(argument.text.partition("=")[0]),
+                reason=reason,
+                source=override_source(argument),
+            )
+        )
+
+
+def _is_wholly_unknown(argument: Argument) -> bool:
+    return _key_is_unknown(argument) and bool(argument.unknown)
+
+
+def _key_is_unknown(argument: Argument) -> bool:
+    return UNKNOWN in argument.text.partition("=")[0]
+
+
+def _printable(argument: Argument) -> Argument:
+    """Bytes that are not UTF-8 come as lone surrogates, which no output can hold."""
+    try:
+        argument.text.encode()
+    except UnicodeEncodeError:
+        text = argument.text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        return msgspec.structs.replace(argument, text=text)
+    return argument
+
+
+@functools.cache
+def _parser() -> Any:
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+
+    return OverridesParser.create()
+
+
+def _refuses(text: str) -> str:
+    """Why Hydra's grammar refuses an override, empty when it does not."""
+    from hydra.errors import HydraException
+
+    try:
+        _parser().parse_override(text)
+    except HydraException as error:
+        return str(error) or "not an override"
+    except RecursionError:
+        return "nested too deeply"
+    return ""
+
+
+def parse_override(argument: Argument) -> Given | Refusal:
+    """Parse one override with Hydra's grammar.
+
+    Where a part of the value is unknown, a stand-in is parsed and the whole value becomes unknown: what surrounds the part
+    cannot be judged without it.
+    """
+    from hydra.errors import HydraException
+
+    text = argument.text
+    unknown = UNKNOWN in text
+    if unknown:
+        text = text.partition("=")[0] + "=unknown"
+    try:
+        override = _parser().parse_override(text)
+    except (HydraException, RecursionError) as error:
+        return explain(argument, text, error, _refuses)
+    if unknown:
+        _make_unknown(override)
+    return Given(argument, argument.text, override)
+
+
+def _make_unknown(override: Any) -> None:
+    """Give it a value that marks itself and whatever is interpolated from it; adding it to what exists may be a legal merge."""
+    from hydra.core.override_parser.types import OverrideType
+
+    override._value = None if override.is_delete() else f"{UNKNOWN}{override.key_or_group}{UNKNOWN}"
+    if override.is_add():
+        override.type = OverrideType.FORCE_ADD
