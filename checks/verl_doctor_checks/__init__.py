@@ -1,3 +1,17 @@
 """The checks that verl-doctor ships: one module a topic, named by the letters of its codes; `facts/` gather what they need."""
 
-MODULES = ("facts.job", "facts.files", "file_logger", "launch", "tensorboard", "trackio", "verl")
+MODULES = (
+    "facts.job",
+    "facts.files",
+    "facts.wandb",
+    "facts.mlflow",
+    "facts.swanlab",
+    "file_logger",
+    "launch",
+    "mlflow",
+    "swanlab",
+    "tensorboard",
+    "trackio",
+    "verl",
+    "wandb",
+)

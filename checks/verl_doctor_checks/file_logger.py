@@ -117,7 +117,7 @@ def file_log_cannot_be_opened(job: Job, environment: Environment, log_file: LogF
             at=variable,
             fix="Make the folder before the job starts",
             # A script may make the folder on its way to the launch, which is not seen here.
-            severity=Severity.WARNING if variable.source.kind == "script" else None,
+            severity=Severity.WARNING if variable.source.location else None,
             name=PATH,
             value=value,
         )

@@ -20,7 +20,7 @@ from verl_doctor.api import (
     finding,
 )
 from verl_doctor_checks.facts.files import TrackedCredential
-from verl_doctor_checks.trackers import NEVER_READ, PPO_ONLY, TRACE, trace_backend, tracks
+from verl_doctor_checks.trackers import NEVER_READ, PPO_ONLY, override, tracks
 
 RUNTIME_ENV = "ray_kwargs.ray_init.runtime_env.env_vars"
 
@@ -54,10 +54,14 @@ def _about(problem: ConfigProblem, template: str, fix: str, commands: list[str] 
     )
 
 
+READ_WITH_A_PLUS = ("trainer.wandb_proxy", "trainer.rl_insight", "ray_kwargs.ray_init.runtime_env.env_vars.")
+"""Keys that verl reads although none of its configuration files has them (verl 0.9.1, verl/utils/tracking.py, main_ppo.py)."""
+
+
 @check(
     "LAUNCH001",
     "override-unreadable",
-    tags={"launch", "config"},
+    tags={"launch", "config", "logger"},
     good=[{"job": {"trainer.experiment_name": "lr1e-6_bs=64"}}, {"job": _problem("not-in-struct", "a.b=1", "a.b")}],
     bad=[
         {
@@ -180,6 +184,10 @@ def _unknown_key(job: Job, problem: ConfigProblem) -> Finding:
         value = problem.override.partition("=")[2]
         commands = _commands(problem) if corrected == close[0] else [shlex.quote(f"{close[0]}={value}")]
         return _about(problem, "The configuration has no key {key}", "Did you mean {close}?", commands, close=close[0])
+    if problem.key.startswith(READ_WITH_A_PLUS):
+        return _about(
+            problem, "{key} stands in no configuration file of verl, so its override needs a plus", "Put a plus in front"
+        )
     return _about(
         problem,
         "The configuration has no key {key}, and the override has no plus",
@@ -190,7 +198,7 @@ def _unknown_key(job: Job, problem: ConfigProblem) -> Finding:
 @check(
     "LAUNCH003",
     "plus-on-an-existing-key",
-    tags={"launch", "config"},
+    tags={"launch", "config", "logger"},
     good=[{"job": {}}, {"job": _problem("not-in-struct", "a.b=1", "a.b")}],
     bad=[
         {"job": _problem("append-existing", "+trainer.logger=console", "trainer.logger", corrected="++trainer.logger=console")}
@@ -246,7 +254,7 @@ def list_without_brackets(job: Job) -> Iterator[Finding]:
 @check(
     "LAUNCH005",
     "deletes-a-missing-key",
-    tags={"launch", "config"},
+    tags={"launch", "config", "logger"},
     good=[{"job": {}}],
     bad=[{"job": _problem("delete-missing", "~trainer.nothing", "trainer.nothing")}],
 )
@@ -267,7 +275,7 @@ def deletes_a_missing_key(job: Job) -> Iterator[Finding]:
 @check(
     "LAUNCH006",
     "config-group-missing",
-    tags={"launch", "config"},
+    tags={"launch", "config", "logger"},
     good=[{"job": {}}],
     bad=[{"job": _problem("missing-group", "model_engine=megatrn", "model_engine", "there is no such choice")}],
 )
@@ -288,7 +296,7 @@ def config_group_missing(job: Job) -> Iterator[Finding]:
 @check(
     "LAUNCH007",
     "value-of-wrong-type",
-    tags={"launch", "config"},
+    tags={"launch", "config", "logger"},
     good=[{"job": {"trainer.nnodes": 2}}],
     bad=[{"job": _problem("wrong-type", "trainer.logger.0=console", "trainer.logger.0", "the value is not a mapping")}],
 )
@@ -308,7 +316,7 @@ def value_of_wrong_type(job: Job) -> Iterator[Finding]:
 @check(
     "LAUNCH008",
     "config-file-not-found",
-    tags={"launch", "config"},
+    tags={"launch", "config", "logger"},
     good=[{"job": {}}],
     bad=[{"job": _problem("config-not-found", "--config-name=sft_trainer", "--config-name", "there is no sft_trainer")}],
 )
@@ -335,7 +343,7 @@ def config_file_not_found(job: Job) -> Iterator[Finding]:
 @check(
     "LAUNCH009",
     "option-unknown",
-    tags={"launch", "config"},
+    tags={"launch", "config", "logger"},
     good=[{"job": {}}],
     bad=[{"job": _problem("unknown-option", "--config", "--config", "'--config' could mean several options")}],
 )
@@ -360,7 +368,7 @@ def option_unknown(job: Job) -> Iterator[Finding]:
 @check(
     "LAUNCH010",
     "interpolation-fails",
-    tags={"launch", "config"},
+    tags={"launch", "config", "logger"},
     good=[{"job": {}}],
     bad=[{"job": _problem("interpolation", "trainer.logger=${if:a,b}", "trainer.logger", "Unsupported interpolation type if")}],
 )
@@ -385,7 +393,7 @@ def interpolation_fails(job: Job) -> Iterator[Finding]:
 @check(
     "LAUNCH011",
     "config-refused",
-    tags={"launch", "config"},
+    tags={"launch", "config", "logger"},
     good=[{"job": {}}, {"job": _problem("grammar", "a", "a")}],
     bad=[{"job": _problem("other", "a=1", "a", "some reason")}],
 )
@@ -584,65 +592,52 @@ def _relative_variables(job: Job, environment: Environment) -> Iterator[str]:
 
 
 REACH = {
-    "wandb": ("WANDB_MODE", "WANDB_ENTITY", "WANDB_BASE_URL", "WANDB_DIR", "WANDB_RUN_ID", "WANDB_RESUME"),
-    "mlflow": ("MLFLOW_TRACKING_URI", "MLFLOW_TRACKING_USERNAME", "MLFLOW_EXPERIMENT_NAME", "MLFLOW_ALLOW_FILE_STORE"),
-    "swanlab": ("SWANLAB_MODE", "SWANLAB_API_HOST", "SWANLAB_WEB_HOST", "SWANLAB_LOG_DIR", "SWANLAB_WORKSPACE"),
     "tensorboard": ("TENSORBOARD_DIR",),
-    "trackio": ("TRACKIO_DIR", "TRACKIO_SPACE_ID", "TRACKIO_SERVER_URL"),
+    "trackio": ("TRACKIO_DIR", "TRACKIO_SPACE_ID", "TRACKIO_SERVER_URL", "TRACKIO_WRITE_TOKEN"),
     "file": ("VERL_FILE_LOGGER_PATH", "VERL_FILE_LOGGER_ROOT"),
-    "vemlp_wandb": ("MLP_TRACKING_REGION",),
 }
-"""For each tracker the variables that say where its data goes. Keys and tokens are judged with each tracker's own codes."""
-
-DECISIVE = ("WANDB_MODE", "WANDB_BASE_URL", "MLFLOW_TRACKING_URI", "SWANLAB_MODE", "SWANLAB_API_HOST", "MLP_TRACKING_REGION")
+"""The variables that say where a tracker writes. Those of wandb, mlflow and swanlab are judged under their own codes."""
 
 
 @check(
     "LAUNCH014",
     "variable-does-not-reach-the-cluster",
-    tags={"launch", "logger", "wandb", "mlflow", "swanlab", "tensorboard", "trackio", "file"},
+    tags={"launch", "logger", "tensorboard", "trackio", "file"},
     severity=Severity.WARNING,
     good=[
-        {"job": {"trainer.logger": ["console", "mlflow"]}, "environment": {"MLFLOW_TRACKING_URI": "http://m:5000"}},
+        {"job": {"trainer.logger": ["console", "tensorboard"]}, "environment": {"TENSORBOARD_DIR": "/logs/tb"}},
         {
             "job": {"trainer.logger": ["console", "wandb"]},
-            "environment": {"left_behind": {"MLFLOW_TRACKING_URI": "http://m:5000"}},
+            "environment": {"left_behind": {"TENSORBOARD_DIR": "/logs/tb"}},
         },
         {
-            "job": {"trainer.logger": ["console", "wandb"]},
-            "environment": {"WANDB_MODE": "offline", "left_behind": {"WANDB_MODE": "offline"}},
+            "job": {"trainer.logger": ["console", "file"]},
+            "environment": {"VERL_FILE_LOGGER_ROOT": "/logs", "left_behind": {"VERL_FILE_LOGGER_ROOT": "/logs"}},
         },
-        {
-            "job": {"trainer.logger": ["console", "wandb"]},
-            "environment": {"unseen": "somebody else started Ray", "WANDB_API_KEY": "x" * 40},
-        },
-        {"job": {"trainer.logger": ["wandb"]}, "environment": {"left_behind": {"WANDB_API_KEY": "x" * 40}}},
+        {"job": {"trainer.logger": ["tensorboard"]}, "environment": {"unseen": "somebody else started Ray"}},
+        {"job": {"trainer.logger": ["tensorboard"]}, "environment": {"left_behind": {"TENSORBOARD_DIR": ""}}},
     ],
     bad=[
         {
-            "job": {"trainer.logger": ["console", "mlflow"]},
-            "environment": {"left_behind": {"MLFLOW_TRACKING_URI": "http://m:5000"}},
+            "job": {"trainer.logger": ["console", "tensorboard"]},
+            "environment": {"left_behind": {"TENSORBOARD_DIR": "/logs/tb"}},
         },
         {
             "job": {"trainer.logger": ["console", "tensorboard"], "launchers": ["ray job submit"]},
             "environment": {"unseen": "somebody else started Ray", "left_behind": {"TENSORBOARD_DIR": "/logs/tb"}},
         },
         {
-            "job": {"trainer.logger": "console", f"{TRACE}.backend": "mlflow"},
-            "environment": {"left_behind": {"MLFLOW_TRACKING_URI": "http://m:5000"}},
-        },
-        {
-            "job": {"trainer.logger": ["wandb"]},
-            "environment": {"WANDB_MODE": "online", "left_behind": {"WANDB_MODE": "offline"}},
+            "job": {"trainer.logger": ["file"]},
+            "environment": {"VERL_FILE_LOGGER_ROOT": "/old", "left_behind": {"VERL_FILE_LOGGER_ROOT": "/logs"}},
         },
     ],
 )
 def variable_does_not_reach_the_cluster(job: Job, environment: Environment) -> Iterator[Finding]:
-    """A tracking variable of the launching shell does not get to the process that logs.
+    """A variable of the launching shell that says where to log does not get to the process that logs.
 
     The trackers live in a Ray actor. When Ray was started beforehand, the actor has the environment of `ray start`, and with
-    `ray job submit` not even the driver has that of the submitting shell; verl forwards no tracking variable. So an address
-    of an MLflow server that was exported before the launch is not seen, and the runs go to a default place, without an error.
+    `ray job submit` not even the driver has that of the submitting shell; verl forwards no tracking variable. So a folder or an
+    address that was exported before the launch is not seen, and the data goes to a default place, without an error.
 
     Fix: export the variable before `ray start` on every node, put it into the runtime environment of the job, or add it as
     `+ray_kwargs.ray_init.runtime_env.env_vars.NAME`.
@@ -653,16 +648,27 @@ def variable_does_not_reach_the_cluster(job: Job, environment: Environment) -> I
     """
     if not tracks(job):
         return
-    trackers = list(job.loggers)
-    backend = trace_backend(job)
-    if backend in REACH and backend not in trackers:
-        trackers.append(backend)
-    for name in (name for tracker in trackers for name in REACH.get(tracker, ())):
-        behind = environment.left_behind.get(name)
-        reached = environment.given(name)
-        if behind is None or behind.unknown or _is_meant(reached) or (reached and reached.value == behind.value):
+    for name in (name for tracker in job.loggers for name in REACH.get(tracker, ())):
+        behind, reached = environment.left_behind.get(name), environment.given(name)
+        if behind is None or behind.unknown or not behind.value or _is_meant(reached):
             continue
-        yield _left_behind(job, behind, reached, environment.unseen)
+        if reached is not None and reached.value != behind.value:
+            template = "{name} is {value} in the launching shell and {other} in the process that logs, which counts"
+        elif reached is not None:
+            continue
+        elif environment.unseen:
+            template = "{name} is set in the launching shell, which does not reach the process that logs on the Ray cluster"
+        else:
+            template = "{name} is set in the launching shell, and the process that logs does not have it"
+        yield finding(
+            template,
+            at=behind,
+            fix="Export {name} before `ray start` on every node, or pass it in the runtime environment of the job",
+            commands=_pass_on(job, behind),
+            name=name,
+            value=behind.value,
+            other=reached.value if reached is not None else "",
+        )
 
 
 def _is_meant(reached: Variable | None) -> bool:
@@ -670,32 +676,12 @@ def _is_meant(reached: Variable | None) -> bool:
     return reached is not None and (bool(reached.unknown) or reached.source.kind != "shell")
 
 
-def _left_behind(job: Job, behind: Variable, reached: Variable | None, unseen: str) -> Finding:
-    decided = behind.name in DECISIVE and reached is None and not unseen
-    if reached is not None:
-        template = "{name} is {value} in the launching shell and {other} in the process that logs, which counts"
-    elif unseen:
-        template = "{name} is set in the launching shell, which does not reach the process that logs on the Ray cluster"
-    else:
-        template = "{name} is set in the launching shell, and the process that logs does not have it"
-    return finding(
-        template,
-        at=behind,
-        fix="Export {name} before `ray start` on every node, or pass it in the runtime environment of the job",
-        commands=_pass_on(job, behind),
-        severity=Severity.ERROR if decided else None,
-        name=behind.name,
-        value=behind.value,
-        other=reached.value if reached is not None else "",
-    )
-
-
 def _pass_on(job: Job, variable: Variable) -> list[str]:
     """The override that hands the variable to Ray, which exists since verl 0.6.0; none for a value that may not be shown."""
     text = variable.value
-    if not isinstance(text, str) or "***" in text or '"' in text or "\\" in text or job.verl.release < (0, 6):
+    if not isinstance(text, str) or "***" in text or job.verl.release < (0, 6):
         return []
-    return [shlex.quote(f'+{RUNTIME_ENV}.{variable.name}="{text}"')]
+    return [override(f"+{RUNTIME_ENV}.{variable.name}", text)]
 
 
 HANDED_OVER = (

@@ -74,7 +74,9 @@ def generates(job: Job) -> bool:
 
 def override(key: str, value: str) -> str:
     """A Hydra override with a quoted text value, quoted once more for a shell."""
-    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    # Hydra's grammar: a backslash is itself unless a quote follows, before which every backslash is doubled.
+    escaped = re.sub(r'(\\*)"', lambda match: match[1] * 2 + '\\"', value)
+    escaped = re.sub(r"(\\+)$", lambda match: match[1] * 2, escaped)
     return shlex.quote(f'{key}="{escaped}"')
 
 

@@ -31,5 +31,7 @@ def is_true(text: str) -> bool:
 def left_behind(environment: Environment, names: Iterable[str]) -> list[Variable]:
     """Variables with a value in the launching shell that do not reach the process that logs."""
     return [
-        environment.left_behind[name] for name in names if name in environment.left_behind and environment.left_behind[name].value
+        environment.left_behind[name]
+        for name in names
+        if name in environment.left_behind and environment.left_behind[name].value
     ]

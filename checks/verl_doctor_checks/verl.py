@@ -716,7 +716,6 @@ def generations_kept_nowhere(job: Job) -> Iterator[Finding]:
 
 CHARACTERS_PER_TOKEN = 4
 WARN_BYTES = 200_000_000
-FAIL_BYTES = 20_000_000_000
 MANY_SAMPLES = 50
 
 
@@ -829,7 +828,6 @@ def _amount_in_all(job: Job, count: int, sample: int, times: int, *, tracker: st
         if fitting
         else "Validate less often; trainer.validation_data_dir writes all samples to files, once each",
         commands=[f"trainer.log_val_generations={fitting}"],
-        severity=Severity.ERROR if total > FAIL_BYTES else None,
         count=count,
         validations=times,
         size=_size(total),
@@ -1058,9 +1056,10 @@ def trace_store_on_one_node(job: Job, environment: Environment) -> Iterator[Find
     if nodes < 2:
         return
     address = environment.text("MLFLOW_TRACKING_URI", DEFAULT_TRACE_STORE)
-    if not address.startswith("sqlite:"):
+    sqlite = re.match(r"sqlite(?:\+\w+)?:///(.*)", address)
+    if sqlite is None:
         return
-    private = address.startswith("sqlite:////tmp/") or not address.startswith("sqlite:////")
+    private = not sqlite[1].startswith("/") or sqlite[1].startswith(("/tmp/", "/var/tmp/", "/dev/shm/"))  # noqa: S108 - compared
     yield finding(
         "{nodes} nodes write traces to {address}: each node gets a database of its own"
         if private
@@ -1373,4 +1372,48 @@ def rl_insight_not_enabled(job: Job, environment: Environment) -> Iterator[Findi
             at=job.settings.get("trainer.logger"),
             fix="Set the variable for the trainer",
             commands=[f"export {shlex.quote('VERL_RL_INSIGHT_ENABLE')}=1"],
+        )
+
+
+VOLCENGINE = ("VOLC_ACCESS_KEY_ID", "VOLC_SECRET_ACCESS_KEY", "MLP_TRACKING_REGION")
+
+
+@check(
+    "VERL028",
+    "vemlp-variables-missing",
+    tags={"logger", "secrets"},
+    good=[
+        {
+            "job": {"trainer.logger": ["console", "vemlp_wandb"]},
+            "environment": {"VOLC_ACCESS_KEY_ID": "a", "VOLC_SECRET_ACCESS_KEY": "b", "MLP_TRACKING_REGION": "cn-beijing"},
+        },
+        {"job": {"trainer.logger": ["console", "wandb"]}, "environment": {}},
+    ],
+    bad=[
+        {"job": {"trainer.logger": "vemlp_wandb"}, "environment": {}},
+        {
+            "job": {"trainer.logger": ["vemlp_wandb"]},
+            "environment": {"VOLC_ACCESS_KEY_ID": "a", "VOLC_SECRET_ACCESS_KEY": "b"},
+        },
+    ],
+)
+def vemlp_variables_missing(job: Job, environment: Environment) -> Iterator[Finding]:
+    """vemlp_wandb is listed, and a variable that it needs is not set.
+
+    verl reads the access key, the secret key and the region from the environment of the process that logs and stops with a
+    KeyError when one of them is missing, after the model has been loaded.
+
+    Fix: set VOLC_ACCESS_KEY_ID, VOLC_SECRET_ACCESS_KEY and MLP_TRACKING_REGION for the process that logs.
+
+    See: verl 0.9.1 verl/utils/tracking.py, `Tracking.__init__`
+    """
+    if not tracks(job) or "vemlp_wandb" not in job.loggers:
+        return
+    missing = [name for name in VOLCENGINE if environment.get(name) is None]
+    if missing:
+        yield finding(
+            "vemlp_wandb needs {names}: without them the job stops with a KeyError",
+            at=job.settings.get("trainer.logger"),
+            fix="Set {names} for the process that logs",
+            names=", ".join(missing),
         )

@@ -190,7 +190,9 @@ def wandb_key_missing(
     near = [name for name in wandb_login.keys if name != "default" and _is_near(name, server)]
     forgotten = environment.left_behind.get("WANDB_API_KEY")
     if forgotten is not None and forgotten.value:
-        template = "WANDB_API_KEY is set in the launching shell and does not reach the process that logs, which has no other key"
+        template = (
+            "WANDB_API_KEY is set in the launching shell and does not reach the process that logs, which has no other key"
+        )
     elif wandb_login.problem:
         template = "no W&B API key: WANDB_API_KEY is not set, and {path} is ignored ({problem})"
     elif near:
@@ -257,7 +259,7 @@ def wandb_variables_left_behind(job: Job, environment: Environment) -> Iterator[
     netrc file on the nodes, since verl logs its whole configuration.
 
     See: verl 0.9.1 verl/trainer/constants_ppo.py
-         https://github.com/ray-project/ray/pull/30845
+         https://github.com/ray-project/ray/issues/30845
     """
     if not _logs(job):
         return
@@ -371,7 +373,7 @@ def wandb_key_placeholder(job: Job, environment: Environment, packages: Packages
 
     Fix: put the real key into the environment, not into the script; or remove the line and use `wandb login`.
 
-    See: verl 0.7.0 examples/sapo_trainer/run_qwen30b_sapo.sh
+    See: verl main of January 2026, examples/sapo_trainer/run_qwen30b_sapo.sh
     """
     if not _logs(job):
         return
@@ -519,7 +521,7 @@ def wandb_mode_disabled(job: Job, environment: Environment) -> Iterator[Finding]
 
     Fix: use WANDB_MODE=offline to keep the run on disk, or take wandb out of `trainer.logger`.
 
-    See: https://docs.wandb.ai/models/track/environment-variables
+    See: wandb 0.31.0 sdk/wandb_settings.py (`mode`)
     """
     if _logs(job) and _is_disabled(environment):
         yield finding(
@@ -833,7 +835,9 @@ def wandb_run_id_invalid(job: Job, environment: Environment, packages: Packages)
     ],
     bad=[{"environment": {"WANDB_RUN_ID": "run1"}}],
 )
-def wandb_run_id_overwrites(job: Job, environment: Environment, packages: Packages, wandb_files: WandbFiles) -> Iterator[Finding]:
+def wandb_run_id_overwrites(
+    job: Job, environment: Environment, packages: Packages, wandb_files: WandbFiles
+) -> Iterator[Finding]:
     """WANDB_RUN_ID is set without WANDB_RESUME: a run of that id is overwritten.
 
     wandb does not ask the server whether the run exists unless WANDB_RESUME is set. A restart with the same id begins at step 0
@@ -1066,7 +1070,7 @@ def wandb_service_left_over(job: Job, environment: Environment, wandb_files: Wan
     Fix: unset WANDB_SERVICE before the launch.
 
     See: wandb 0.31.0 sdk/lib/service/service_token.py
-         https://github.com/modal-projects/training-gym/pull/515
+         https://github.com/modal-projects/training-gym/issues/515
     """
     token = given(environment, "WANDB_SERVICE") if _logs(job) else ""
     if not token or _is_disabled(environment):
@@ -1134,19 +1138,20 @@ def wandb_mode_left_in_settings(
     )
 
 
-KNOWN_SETTINGS = frozenset(
-    "allow_media_symlink allow_offline_artifacts allow_val_change anonymous api_key app_url_override "
-    "azure_account_url_to_access_key base_url capture_loggers code_dir config_paths console console_chunk_max_bytes "
-    "console_chunk_max_seconds console_multipart credentials_file disable_code disable_git disable_git_fork_point "
-    "disable_job_creation docker email entity finish_timeout finish_timeout_raises force fork_from git_commit git_remote "
-    "git_remote_url git_root heartbeat_seconds host http_proxy https_proxy identity_token_file ignore_globs init_timeout "
-    "insecure_disable_ssl job_name job_source label_disable launch launch_config_path login_timeout "
-    "max_end_of_run_history_metrics max_end_of_run_summary_metrics mode notebook_name organization program program_abspath "
-    "program_relpath project quiet reinit relogin resume resume_from resumed root_dir run_group run_id run_job_type run_name "
-    "run_notes run_tags sagemaker_disable save_code settings_system show_colors show_emoji show_errors show_info show_warnings "
-    "silent start_method stop_fn stop_on_fatal_error strict summary_timeout summary_warnings sweep_id sweep_param_path symlink "
-    "sync_tensorboard table_raise_on_max_row_limit_exceeded use_dot_wandb username".split()
-)
+_KNOWN_SETTINGS = """
+allow_media_symlink allow_offline_artifacts allow_val_change anonymous api_key app_url_override
+azure_account_url_to_access_key base_url capture_loggers code_dir config_paths console console_chunk_max_bytes
+console_chunk_max_seconds console_multipart credentials_file disable_code disable_git disable_git_fork_point
+disable_job_creation docker email entity finish_timeout finish_timeout_raises force fork_from git_commit git_remote
+git_remote_url git_root heartbeat_seconds host http_proxy https_proxy identity_token_file ignore_globs init_timeout
+insecure_disable_ssl job_name job_source label_disable launch launch_config_path login_timeout
+max_end_of_run_history_metrics max_end_of_run_summary_metrics mode notebook_name organization program program_abspath
+program_relpath project quiet reinit relogin resume resume_from resumed root_dir run_group run_id run_job_type run_name
+run_notes run_tags sagemaker_disable save_code settings_system show_colors show_emoji show_errors show_info
+show_warnings silent start_method stop_fn stop_on_fatal_error strict summary_timeout summary_warnings sweep_id
+sweep_param_path symlink sync_tensorboard table_raise_on_max_row_limit_exceeded use_dot_wandb username
+"""
+KNOWN_SETTINGS = frozenset(_KNOWN_SETTINGS.split())
 """The settings of wandb 0.25.1 to 0.31.0 that do not begin with `x_` (sdk/wandb_settings.py of each)."""
 
 
@@ -1318,7 +1323,7 @@ WELL_KNOWN_SLIPS = {"WANDB_KEY": "WANDB_API_KEY", "WANDB_GROUP": "WANDB_RUN_GROU
     severity=Severity.INFO,
     good=[
         {},
-        {"environment": {name: "1" for name in USER_VARIABLES}},
+        {"environment": dict.fromkeys(USER_VARIABLES, "1")},
         {"environment": {"WANDB_PROJECT_NAME": "p", "WANDB_WATCH": "false", "WANDB_X_LABEL": "a", "WANDB_RUN_TAGS": "a"}},
         {"environment": {"WANDB_APIKEY": KEY, "WANDB_API_KEY": KEY}},
     ],
@@ -1434,13 +1439,13 @@ def wandb_fork_deadlock(job: Job, environment: Environment, packages: Packages) 
     bad=[{"packages": {"wandb": "0.24.0"}}],
 )
 def wandb_release_loses_data(job: Job, environment: Environment, packages: Packages) -> Iterator[Finding]:
-    """wandb 0.24.0 can leave the end of a run unsent.
+    """wandb 0.24.0 can leave data of a run unsent.
 
-    The change log of 0.24.1 says that 0.24.0 may not upload all data at the end of a run; `wandb sync` sends it later.
+    The change log of 0.24.1 says that 0.24.0 can leave data behind that was not uploaded; `wandb sync` sends it later.
 
     Fix: use another release.
 
-    See: https://github.com/wandb/wandb/releases/tag/v0.24.1
+    See: wandb 0.24.1 CHANGELOG.md
     """
     if _logs(job) and not _is_disabled(environment) and packages.version("wandb") == "0.24.0":
         yield finding(
@@ -1505,7 +1510,9 @@ def wandb_too_old_for_numpy(job: Job, packages: Packages) -> Iterator[Finding]:
         {"environment": {"all_proxy": "socks5://p:1", "HTTP_PROXY": "http://p:1"}},
     ],
 )
-def wandb_all_proxy_ignored(job: Job, environment: Environment, packages: Packages, wandb_files: WandbFiles) -> Iterator[Finding]:
+def wandb_all_proxy_ignored(
+    job: Job, environment: Environment, packages: Packages, wandb_files: WandbFiles
+) -> Iterator[Finding]:
     """Only ALL_PROXY is set, which wandb does not use.
 
     The helper process of wandb is written in Go and reads HTTPS_PROXY and HTTP_PROXY, in capitals or small letters, and not
@@ -1554,7 +1561,9 @@ def wandb_all_proxy_ignored(job: Job, environment: Environment, packages: Packag
         {"environment": {"REQUESTS_CA_BUNDLE": "/ca.pem"}},
     ],
 )
-def wandb_ca_bundle_ignored(job: Job, environment: Environment, packages: Packages, wandb_files: WandbFiles) -> Iterator[Finding]:
+def wandb_ca_bundle_ignored(
+    job: Job, environment: Environment, packages: Packages, wandb_files: WandbFiles
+) -> Iterator[Finding]:
     """REQUESTS_CA_BUNDLE is set without SSL_CERT_FILE, and wandb reads only the latter.
 
     REQUESTS_CA_BUNDLE is for Python's requests. The helper process of wandb takes certificates from SSL_CERT_FILE or

@@ -28,10 +28,9 @@ def load():
     return tracking
 
 
-def files():
-    return {
-        os.path.relpath(os.path.join(folder, name)) for folder, _, names in os.walk(".") for name in names
-    }
+def files(base):
+    """Every file below the folder of all rows: some trackers stay in the folder in which they were used first."""
+    return {os.path.join(folder, name) for folder, _, names in os.walk(base) for name in names}
 
 
 def missing(names):
@@ -71,7 +70,8 @@ def drive(tracking, row):
     try:
         if not row.get("elsewhere"):
             for _ in range(row.get("times", 1)):
-                trackers.append(tracking.Tracking(project, experiment, logger, config={"trainer": {"logger": logger}}))
+                tracker = tracking.Tracking(project, experiment, logger, config={"trainer": {"logger": logger}})
+                trackers.append(tracker)  # the first one must be finished when the second one raises
             for tracker in trackers:
                 tracker.log(METRIC, 1)
         if row.get("generations"):
@@ -88,7 +88,8 @@ def drive(tracking, row):
 
 def loses(row, outcome, found):
     """What the row wanted and did not get, empty when it got everything."""
-    wanted = ["wandb" if name == "tracking" else name for name in ([row["logger"]] if isinstance(row["logger"], str) else row["logger"])]
+    given = [row["logger"]] if isinstance(row["logger"], str) else row["logger"]
+    wanted = ["wandb" if name == "tracking" else name for name in given]
     for built in outcome["built"]:
         absent = set(wanted) - set(built)
         if absent or not built:
@@ -110,6 +111,11 @@ def loses(row, outcome, found):
     return f"no file is called {written}" if written and not any(written in path for path in found) else ""
 
 
+def report(outcome):
+    sys.stdout.write(json.dumps(outcome) + "\n")
+    sys.stdout.flush()
+
+
 def main():
     tracking = load()
     base = os.getcwd()
@@ -120,12 +126,13 @@ def main():
         names = [row["logger"]] if isinstance(row["logger"], str) else row["logger"] or []
         absent = missing([name for name in names if isinstance(name, str) and name in row["real"]])
         if absent:
-            print(json.dumps({"skip": f"{absent} is not installed"}), flush=True)
+            report({"skip": f"{absent} is not installed"})
             continue
         for path, text in row.get("before", {}).items():
             os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
             with open(path, "w", encoding="utf-8") as file:
                 file.write(text)
+        earlier = files(base)
         kept = dict(os.environ)
         os.environ.update({name: value.replace("@", folder) for name, value in row.get("environment", {}).items()})
         os.environ["TRACKIO_DIR"] = os.environ.get("TRACKIO_DIR", os.path.join(folder, "trackio"))
@@ -135,9 +142,8 @@ def main():
         os.environ.update(kept)
         os.chdir(folder)
         if "built" in outcome:
-            outcome["loses"] = loses(row, outcome, files())
-        print(json.dumps(outcome), flush=True)
-    sys.stdout.flush()
+            outcome["loses"] = loses(row, outcome, files(base) - earlier)
+        report(outcome)
     os._exit(0)  # a tracker that was never finished may hang at the interpreter's exit
 
 

@@ -1,4 +1,4 @@
-"""What the real verl does with a row must be what the checks say of it: raises = error, loses = error or warning, works = silent.
+"""What the real verl does with a row must be what the checks say: raises = error, loses = error or warning, works = silent.
 
 Needs verl 0.9.1 and the trackers in this Python or in the one that VERL_DOCTOR_TEST_VERL_PYTHON names.
 """

@@ -128,7 +128,7 @@ class Bench:
         assert before, plain.stderr
         for dump in (*before, *after):
             del dump["pid"]
-        assert after == before
+        assert after == before, gated.stderr
         assert (gated.returncode, gated.stdout) == (plain.returncode, plain.stdout)
         return gated
 
@@ -148,7 +148,7 @@ def test_words_and_environment_go_through_byte_for_byte(bench):
     script = (
         b"export LONG=$(head -c 10000 /dev/zero | tr '\\0' x)\n"
         b"export LINES_=$'a\\nb' QUOTES=\"it's \\\"x\\\"\" BYTES=$'\\xff\\xfe' EMPTY= 'SPACE= x '\n"
-        b"function module() { echo \"loaded $1\"; }; export -f module\n"
+        b'function module() { echo "loaded $1"; }; export -f module\n'
         b"unset PWD\n"
         + GOOD.encode()
         + b" trainer.experiment_name=$'a\\nb\\'c\"d \\xff\\xfe' '' '+x= a  b ' '*' '$HOME' \\\\ $'\\t'\n"
@@ -402,6 +402,20 @@ def test_ray_job_submit(bench):
     assert (done.returncode, done.stdout, done.stderr) == (4, "ray start --head unset unset\n", "")
 
 
+def test_a_program_that_is_no_python_starts_as_ever(bench):
+    """Also one without a first line, and with the signals that Python ignores."""
+    bench.program("uv", "echo $0 $@; exit 3\n")
+    bench.program(
+        "ray", "#!/bin/sh\ntr '\\0' '|' < /proc/$$/cmdline; env | grep -v '^_='; grep SigIgn /proc/$$/status; exit 3\n"
+    )
+    script = f"ray status 'a b'\nray job submit -- {GOOD}\nuv sync\nuv run {GOOD}\nfalse\n"
+    bench.command(script)
+    plain = bench.finish(["bash", "run.sh"])
+    done = bench.run(script, "--allow-incomplete")
+    assert "SigIgn" in plain.stdout
+    assert (done.returncode, done.stdout) == (plain.returncode, plain.stdout)
+
+
 def test_ray_that_is_a_python_program_outside_path(bench):
     bench.program(
         "ray", f"#!{sys.executable}\nimport os, sys\nprint(sys.argv[1:3], 'gate' in repr(os.environ).lower(), sys.path[1:2])\n"
@@ -416,7 +430,10 @@ def test_ray_that_is_a_python_program_outside_path(bench):
     assert done.stdout.startswith("['job', 'submit'] False")
 
 
-@pytest.mark.parametrize("text", ['#!/bin/sh\nshift\nexec python3 "$@"\n', "#!{python}\nimport os, sys\nos.execvp('python3', ['python3', *sys.argv[2:]])\n"])
+@pytest.mark.parametrize(
+    "text",
+    ['#!/bin/sh\nshift\nexec python3 "$@"\n', "#!{python}\nimport os, sys\nos.execvp('python3', ['python3', *sys.argv[2:]])\n"],
+)
 def test_torchrun(bench, text):
     bench.program("torchrun", text.format(python=sys.executable))
     launch = "torchrun --standalone -m verl.trainer.sft_trainer trainer.logger=[console] data.train_files=x"
@@ -451,7 +468,7 @@ def test_the_doctor_inside_a_script_is_the_doctor(bench):
     assert done.stderr == ""
     again = f"verl-doctor run VERL001 --offline -q -- bash -c '{GOOD}'"
     assert bench.run(f"{again}\n").stdout == "started\n"
-    assert "VERL_DOCTOR_GATE".encode().hex() not in json.dumps(bench.seen())
+    assert b"VERL_DOCTOR_GATE".hex() not in json.dumps(bench.seen())
 
 
 def test_the_next_sitecustomize_still_runs(bench):

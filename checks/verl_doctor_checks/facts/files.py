@@ -170,7 +170,7 @@ def _may_be_made(path: str) -> bool:
     """Whether the nearest existing folder on the way to `path` may be written to."""
     while path and not os.path.exists(path):
         path = os.path.dirname(path)
-    return os.access(path or "/", os.W_OK | os.X_OK)
+    return os.path.isdir(path or "/") and os.access(path or "/", os.W_OK | os.X_OK)
 
 
 @fact(example=list)
@@ -184,14 +184,15 @@ def submitted_variables(request: Request, job: Job) -> list[str]:
 @fact(timeout=10, example=_credentials)
 def tracked_credentials(job: Job, environment: Environment) -> list[TrackedCredential]:
     """Credentials of the job whose text stands in a file that git tracks."""
-    sources: list[Setting | Variable] = [*job.settings.values(), *environment.variables.values()]
+    variables = [*environment.variables.values(), *environment.left_behind.values()]
+    sources: list[Setting | Variable] = [*job.settings.values(), *variables]
     found: list[TrackedCredential] = []
     tracked: dict[str, bool] = {}
     for item in sources:
         location = item.source.location
         if location is None or not isinstance(item.value, Secret) or item.value.is_placeholder or item.value.length < 8:
             continue
-        path = os.path.join(job.directory, location.file)
+        path = location.file if os.path.exists(location.file) else os.path.join(job.directory, location.file)
         line = line_with(path, item.value.reveal() or "")
         if line is None:
             continue

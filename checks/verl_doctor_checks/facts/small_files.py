@@ -1,4 +1,4 @@
-"""Reading the small files in which trackers keep settings and logins, without trusting them: no pipe, no device, no huge file."""
+"""Reading the small files in which trackers keep settings and logins: never a pipe, a device or a huge file."""
 
 from __future__ import annotations
 

@@ -34,21 +34,22 @@ class SwanlabLogin(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SwanlabFiles(msgspec.Struct, frozen=True, kw_only=True):
-    """Files that SwanLab reads. `strong` beat the environment, `weak` do not; of logins the first is used."""
+    """Files that SwanLab reads. `strong` beat the environment, `weak` do not; of logins the first is used.
+
+    `broken` are YAML files that cannot be read as YAML.
+    """
 
     unseen: str = ""
     strong: list[SwanlabSetting] = msgspec.field(default_factory=list)
     weak: list[SwanlabSetting] = msgspec.field(default_factory=list)
     logins: list[SwanlabLogin] = msgspec.field(default_factory=list)
     secrets_folder: str = ""
+    broken: list[str] = msgspec.field(default_factory=list)
 
 
 def _example(plain: dict[str, Any] | None) -> SwanlabFiles:
     plain = dict(plain or {})
-    logins = [
-        SwanlabLogin(**(login | {"key": capture(login.get("key", ""))}))
-        for login in plain.pop("logins", [])
-    ]
+    logins = [SwanlabLogin(**(login | {"key": capture(login.get("key", ""))})) for login in plain.pop("logins", [])]
     settings = {
         part: [
             SwanlabSetting(name=name, value=protect(name, value), path="/work/.env")
@@ -70,16 +71,15 @@ def swanlab_files(job: Job, environment: Environment) -> SwanlabFiles:
     named = path_variable(environment, "SWANLAB_ROOT") or path_variable(environment, "SWANLAB_SAVE_DIR") or f"{home}/.swanlab"
     root = resolve(named, home, here)
     system = resolve(path_variable(environment, "SWANLAB_CONFIG_DIR") or "/etc/swanlab", home, here)
+    beating = [f"{here}/swanlab.yaml", f"{here}/swanlab.yml", *_yaml_files(system)]
+    beaten = [f"{folder}/config.{ending}" for folder in (f"{here}/.swanlab", root) for ending in ("yaml", "yml")]
+    broken: list[str] = []
     return SwanlabFiles(
-        strong=[
-            *_from_yaml(f"{here}/swanlab.yaml", f"{here}/swanlab.yml", *_yaml_files(system)),
-            *_from_dotenv(f"{here}/.env"),
-        ],
-        weak=_from_yaml(
-            f"{here}/.swanlab/config.yaml", f"{here}/.swanlab/config.yml", f"{root}/config.yaml", f"{root}/config.yml"
-        ),
+        strong=[*_from_yaml(beating, broken), *_from_dotenv(f"{here}/.env")],
+        weak=_from_yaml(beaten, broken),
         logins=[login for login in map(_read_login, (f"{here}/.swanlab/.netrc", f"{root}/.netrc")) if login is not None],
         secrets_folder=path_variable(environment, "SWANLAB_SECRETS_DIR"),
+        broken=broken,
     )
 
 
@@ -91,7 +91,8 @@ def _yaml_files(folder: str) -> list[str]:
     return [os.path.join(folder, name) for name in names if name.endswith((".yaml", ".yml"))][:_MAX_FILES]
 
 
-def _from_yaml(*paths: str) -> list[SwanlabSetting]:
+def _from_yaml(paths: list[str], broken: list[str]) -> list[SwanlabSetting]:
+    """The settings of these files in order; the path of one that is not YAML is added to `broken`."""
     found: list[SwanlabSetting] = []
     for path in paths:
         file = read_small(path)
@@ -100,11 +101,10 @@ def _from_yaml(*paths: str) -> list[SwanlabSetting]:
         try:
             data = yaml.safe_load(file.text)
         except yaml.YAMLError:
+            broken.append(path)
             continue
-        found += [
-            SwanlabSetting(name=name, value=protect(name, str(value)), path=path)
-            for name, value in _flat("SWANLAB", data).items()
-        ]
+        flat = _flat("SWANLAB", data) if isinstance(data, dict) else {}
+        found += [SwanlabSetting(name=name, value=protect(name, str(value)), path=path) for name, value in flat.items()]
     return found
 
 

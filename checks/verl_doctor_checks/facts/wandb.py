@@ -118,7 +118,7 @@ def _read_settings(path: str) -> SettingsFile | None:
 
 
 def _hiding_module(directory: str) -> str:
-    """A module in the directory that `import wandb` finds before the installed one; a folder without `__init__.py` is not one."""
+    """A module in the directory that `import wandb` finds before the installed one; a folder alone is not one."""
     for name in ("wandb.py", "wandb/__init__.py"):
         path = os.path.join(directory, name)
         if os.path.isfile(path):

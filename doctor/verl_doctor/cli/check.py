@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from verl_doctor.cli import fail
-from verl_doctor.cli.options import check_options, diagnosis_options, job_environment, write_report
-
-if TYPE_CHECKING:
-    from verl_doctor.job.model import Request
-
-_OVERRIDE = re.compile(r"^[^\s=]+=|^~")
+from verl_doctor.cli.options import (
+    OVERRIDE,
+    check_options,
+    configuration_options,
+    diagnosis_options,
+    launch_request,
+    write_report,
+)
 
 
 class LaunchCommand(click.Command):
@@ -33,12 +33,7 @@ class LaunchCommand(click.Command):
 
 @click.command("check", cls=LaunchCommand, options_metavar="[OPTIONS]")
 @click.argument("words", nargs=-1, metavar="[SELECTOR...] [OVERRIDE...] [-- LAUNCH COMMAND...]")
-@click.option(
-    "--config", "config_file", metavar="FILE", default="", help="A YAML: full, partial, or Hydra's .hydra/config.yaml."
-)
-@click.option("--config-path", metavar="DIR", default="", help="As given to verl.")
-@click.option("--config-name", metavar="NAME", default="", help="As given to verl.")
-@click.option("--config-dir", metavar="DIR", default="", help="As given to verl.")
+@configuration_options
 @check_options
 @click.pass_context
 def command(ctx: click.Context, /, words: tuple[str, ...], **options: Any) -> None:
@@ -52,28 +47,11 @@ def command(ctx: click.Context, /, words: tuple[str, ...], **options: Any) -> No
     from verl_doctor.job.command import NotAVerlLaunch
     from verl_doctor.planner import UnknownSelector
 
-    selectors = [word for word in words if not _OVERRIDE.match(word)]
-    overrides = [word for word in words if _OVERRIDE.match(word)]
+    selectors = [word for word in words if not OVERRIDE.match(word)]
+    overrides = [word for word in words if OVERRIDE.match(word)]
     try:
-        report = diagnose([_request(overrides, ctx.meta["launch"], options)], selectors, **diagnosis_options(options))
+        report = diagnose([launch_request(overrides, ctx.meta["launch"], options)], selectors, **diagnosis_options(options))
     except (BadInput, NotAVerlLaunch, UnknownSelector) as error:
         fail(str(error))
     write_report(report, options)
     ctx.exit(report.exit_status)
-
-
-def _request(overrides: list[str], launch: list[str], options: dict[str, Any]) -> Request:
-    from verl_doctor.job.model import Argument, Request
-
-    return Request(
-        command=[Argument(word) for word in launch],
-        overrides=[Argument(word) for word in overrides],
-        environment=job_environment(options),
-        directory=os.getcwd(),
-        config_file=options["config_file"],
-        config_path=options["config_path"],
-        config_name=options["config_name"],
-        config_dir=options["config_dir"],
-        verl_path=options["verl_path"],
-        verl_version=options["verl_version"],
-    )

@@ -1,10 +1,11 @@
-"""The options that `check` and `run` share, and what they mean."""
+"""The options that `check`, `run` and `show` share, and what they mean."""
 
 from __future__ import annotations
 
 import os
+import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,18 +14,31 @@ from verl_doctor.catalog import BUILT_IN_PACKAGE
 from verl_doctor.language import LANGUAGES, preferred_language
 
 if TYPE_CHECKING:
-    from verl_doctor.job.model import Variable
+    from verl_doctor.job.model import Request, Variable
     from verl_doctor.report import Report
 
 _Decorated = Callable[..., Any]
 
-_OPTIONS = (
+OVERRIDE = re.compile(r"^[^\s=]+=|^~")
+"""An override among other words of the command line."""
+
+_CONFIGURATION_OPTIONS = (
+    click.option(
+        "--config", "config_file", metavar="FILE", default="", help="A YAML: full, partial, or Hydra's .hydra/config.yaml."
+    ),
+    click.option("--config-path", metavar="DIR", default="", help="As given to verl."),
+    click.option("--config-name", metavar="NAME", default="", help="As given to verl."),
+    click.option("--config-dir", metavar="DIR", default="", help="As given to verl."),
+)
+_JOB_OPTIONS = (
     click.option(
         "--verl", "verl_path", metavar="PATH", default="", help="A verl checkout or wheel (default: the installed one)."
     ),
     click.option("--verl-version", metavar="X.Y.Z", default="", help="When there is no verl to read: which one is meant."),
     click.option("--env", "assignments", metavar="NAME=VALUE", multiple=True, help="A variable of the job's environment."),
     click.option("--env-file", metavar="FILE", default="", help="A file of such variables."),
+)
+_CHECK_OPTIONS = (
     click.option("--skip", metavar="SELECTOR", multiple=True, help="Leave these checks out."),
     click.option("--fail-on", type=click.Choice(["error", "warning", "info"]), default="error", show_default=True),
     click.option("--allow-incomplete", is_flag=True, help="Status 0 although a check could not look."),
@@ -37,9 +51,23 @@ _OPTIONS = (
 )
 
 
+def configuration_options(function: _Decorated) -> _Decorated:
+    """Add the options that name a configuration to look at."""
+    return _add(_CONFIGURATION_OPTIONS, function)
+
+
+def job_options(function: _Decorated) -> _Decorated:
+    """Add the options that say which verl and which environment the job has."""
+    return _add(_JOB_OPTIONS, function)
+
+
 def check_options(function: _Decorated) -> _Decorated:
     """Add the options that say what is checked, how, and how it is shown."""
-    for option in reversed(_OPTIONS):
+    return _add(_JOB_OPTIONS + _CHECK_OPTIONS, function)
+
+
+def _add(options: tuple[Callable[[_Decorated], _Decorated], ...], function: _Decorated) -> _Decorated:
+    for option in reversed(options):
         function = option(function)
     return function
 
@@ -66,6 +94,24 @@ def job_environment(options: dict[str, Any]) -> dict[str, Variable]:
     if options["env_file"]:
         environment |= {variable.name: variable for variable in read_env_file(options["env_file"])}
     return environment | {variable.name: variable for variable in map(read_assignment, options["assignments"])}
+
+
+def launch_request(overrides: Sequence[str], launch: Sequence[str], options: dict[str, Any]) -> Request:
+    """The job that the words and options of the command line stand for; raises BadInput."""
+    from verl_doctor.job.model import Argument, Request
+
+    return Request(
+        command=[Argument(word) for word in launch],
+        overrides=[Argument(word) for word in overrides],
+        environment=job_environment(options),
+        directory=os.getcwd(),
+        config_file=options["config_file"],
+        config_path=options["config_path"],
+        config_name=options["config_name"],
+        config_dir=options["config_dir"],
+        verl_path=options["verl_path"],
+        verl_version=options["verl_version"],
+    )
 
 
 def write_report(report: Report, options: dict[str, Any], stream: Any = None) -> None:

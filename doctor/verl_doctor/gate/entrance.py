@@ -10,6 +10,7 @@ import sys
 
 GATE = b"VERL_DOCTOR_GATE"
 SEEN = b"VERL_DOCTOR_SEEN"
+ENOEXEC = 8
 
 _TRAINERS = (
     "verl.trainer",
@@ -29,6 +30,8 @@ _SETTINGS = (
 
 def may_start_verl(words: "list[str]") -> bool:
     """Whether it is worth to look closer at a command with these words; says yes too often rather than too seldom."""
+    if "verl_doctor" in words or (words and words[0].rpartition("/")[2] == "verl-doctor"):
+        return False
     settings = 0
     for word in words:
         for part in _TRAINERS:
@@ -96,7 +99,8 @@ def _is_program(path: bytes) -> bool:
 def start(program: bytes, words: "list[bytes]", environment: "dict[bytes, bytes]") -> None:
     """Become the program. Returns only when that fails, after a line on stderr.
 
-    Python ignores SIGPIPE and SIGXFSZ, and what is ignored stays so in the next program: both are set back.
+    Python ignores SIGPIPE and SIGXFSZ, and what is ignored stays so in the next program: both are set back. A script without a
+    first line that names its interpreter goes to sh, as execvp does it.
     """
     import _signal  # type: ignore[import-not-found]  # `signal` takes milliseconds to import
 
@@ -104,7 +108,12 @@ def start(program: bytes, words: "list[bytes]", environment: "dict[bytes, bytes]
     for number in ignored:
         _signal.signal(number, _signal.SIG_DFL)
     try:
-        posix.execve(program, words, environment)
+        try:
+            posix.execve(program, words, environment)
+        except OSError as error:
+            if error.errno != ENOEXEC:
+                raise
+            posix.execve(b"/bin/sh", [b"sh", program, *words[1:]], environment)
     except OSError as error:
         for number in ignored:
             _signal.signal(number, _signal.SIG_IGN)
@@ -150,7 +159,7 @@ def hook(root: bytes, python: bytes) -> None:
     name = words[1].rpartition("/")[2] if len(words) > 1 else ""
     looked_at = posix.environ.get(SEEN) == str(os.getpid()).encode()
     os.environ.pop("VERL_DOCTOR_SEEN", None)
-    if GATE in posix.environ and not looked_at and name != "verl-doctor" and may_start_verl(words[1:]):
+    if GATE in posix.environ and not looked_at and may_start_verl(words[1:]):
         program = os.fsencode(sys.executable or os.readlink("/proc/self/exe"))
         judge(root, python, program, own_words(), own_environment())
         sys.stderr.write("verl-doctor: the launch was not checked\n")

@@ -14,7 +14,10 @@ from omegaconf.errors import ConfigAttributeError, ConfigKeyError, GrammarParseE
 
 from verl_doctor.job.knowledge import READ_BUT_UNDECLARED, RENAMED, takes_new_keys
 from verl_doctor.job.overrides import Given
-from verl_doctor.job.refusal import Refusal
+from verl_doctor.job.refusal import Refusal, first_line
+
+MAX_ADVISED = 40
+"""How many refused overrides are looked into one by one; a launch of verl has a few."""
 
 
 def refuse_sweep(given: Given) -> Refusal:
@@ -24,9 +27,8 @@ def refuse_sweep(given: Given) -> Refusal:
     if given.override.value_type is ValueType.SIMPLE_CHOICE_SWEEP:
         reason = "a comma outside brackets asks for several runs, which needs --multirun; a list is written in brackets"
         return _refusal(given, "ambiguous-list", reason, [f"{left}=[{value}]", quoted])
-    return _refusal(
-        given, "other", "Hydra takes this value for a range of runs, which needs --multirun; quote it as a text", [quoted]
-    )
+    reason = "Hydra takes this value for several runs, which needs --multirun; a text must be quoted"
+    return _refusal(given, "other", reason, [quoted])
 
 
 def refuse_group(given: Given, error: Exception, repository: IConfigRepository) -> Refusal:
@@ -37,28 +39,69 @@ def refuse_group(given: Given, error: Exception, repository: IConfigRepository) 
         near = difflib.get_close_matches(choice, options, n=3, cutoff=0.5)
         reason = f"the group '{given.key}' has no option '{choice}'; it has {', '.join(options)}"
         return _refusal(given, "missing-group", reason, [f"{left}={option}" for option in near])
-    line = _first_line(error)
+    line = first_line(error)
     meant = re.findall(r"Did you mean to override (?:one of )?([\w@/., ]+)\?", str(error))
     keys = [key.strip() for key in meant[0].split(",")] if meant else []
     return _refusal(given, "missing-group", line, [f"{key}={choice}" for key in keys])
 
 
-def refuse_value(given: Given, error: Exception, config: DictConfig) -> Refusal:
-    """An override of a value that does not apply to the composed configuration."""
-    override = given.override
-    if override.package is not None:
-        return _refusal(given, "missing-group", f"there is no group '{given.key}'", [])
-    if override.is_delete():
-        return _refuse_deletion(given, error, config)
-    cause = error.__cause__ or error
-    if isinstance(cause, (InterpolationResolutionError, GrammarParseError)):
-        return _refusal(given, "interpolation", _first_line(cause), [])
-    if isinstance(cause, (ConfigAttributeError, ConfigKeyError)) and ("not in struct" in str(cause) or "not in '" in str(cause)):
-        return _refuse_unknown_key(given, config)
-    if "Could not append" in str(error):
-        reason = "the key exists already and '+' only adds new ones"
-        return _refusal(given, "append-existing", reason, [given.text.replace("+", "", 1), "+" + given.text])
-    return _refusal(given, "wrong-type", _wrong_type(given.key, config) or _first_line(cause), [])
+class Advisor:
+    """Explains refusals against one composed configuration; only the first MAX_ADVISED are compared with every key it has."""
+
+    def __init__(self, config: DictConfig) -> None:
+        self._config = config
+        self._keys: list[str] | None = None
+        self._advised = 0
+
+    def refuse(self, given: Given, error: Exception) -> Refusal:
+        """An override of a value that Hydra does not apply."""
+        override = given.override
+        cause = error.__cause__ or error
+        if override.package is not None or "/" in given.key:
+            return _refusal(given, "missing-group", f"there is no group '{given.key}'", [])
+        if override.is_delete():
+            return self._refuse_deletion(given, error)
+        if isinstance(cause, (InterpolationResolutionError, GrammarParseError)):
+            return _refusal(given, "interpolation", first_line(cause), [])
+        if isinstance(cause, (ConfigAttributeError, ConfigKeyError)) and _says_unknown_key(cause):
+            return self._refuse_unknown_key(given)
+        if "Could not append" in str(error):
+            reason = "the key exists already and '+' only adds new ones"
+            return _refusal(given, "append-existing", reason, [given.text.replace("+", "", 1), "+" + given.text])
+        return _refusal(given, "wrong-type", _wrong_type(given.key, self._config) or first_line(cause), [])
+
+    def _refuse_deletion(self, given: Given, error: Exception) -> Refusal:
+        if "does not exist" in str(error):
+            near = [f"~{key}" for key in self._near(given.key)]
+            return _refusal(given, "delete-missing", f"there is no '{given.key}' to delete", near)
+        return _refusal(given, "delete-missing", first_line(error), [f"~{given.key}"])
+
+    def _refuse_unknown_key(self, given: Given) -> Refusal:
+        key, value = given.key, given.text.partition("=")[2]
+        renamed = _renamed(key)
+        if renamed and _may_be_set(renamed, self._config):
+            reason = f"there is no '{key}'; verl calls it '{renamed}'"
+            return _refusal(given, "not-in-struct", reason, [f"{renamed}={value}", f"+{renamed}={value}"])
+        if any(key == known or key.startswith(known + ".") for known in READ_BUT_UNDECLARED) or takes_new_keys(key):
+            reason = f"'{key}' is not declared in verl's configuration; a key that is not needs '+' before it"
+            return _refusal(given, "not-in-struct", reason, [f"+{given.text}"])
+        near = self._near(key)
+        reason = f"there is no '{_first_missing(key, self._config)}' in the configuration"
+        if near:
+            reason += f"; the nearest to '{key}' is '{near[0]}'"
+        return _refusal(given, "not-in-struct", reason, [f"{name}={value}" for name in near])
+
+    def _near(self, key: str) -> list[str]:
+        if self._advised >= MAX_ADVISED:
+            return []
+        self._advised += 1
+        if self._keys is None:
+            self._keys = _all_keys(OmegaConf.to_container(self._config, resolve=False), "")
+        return _near_keys(key, self._keys)
+
+
+def _says_unknown_key(cause: BaseException) -> bool:
+    return "not in struct" in str(cause) or "not in '" in str(cause)
 
 
 def _wrong_type(key: str, config: DictConfig) -> str:
@@ -73,38 +116,12 @@ def _wrong_type(key: str, config: DictConfig) -> str:
     return ""
 
 
-def _refuse_deletion(given: Given, error: Exception, config: DictConfig) -> Refusal:
-    if "does not exist" in str(error):
-        near = _near_keys(given.key, config)
-        reason = f"there is no '{given.key}' to delete"
-        return _refusal(given, "delete-missing", reason, [f"~{key}" for key in near])
-    return _refusal(given, "delete-missing", _first_line(error), [f"~{given.key}"])
-
-
-def _refuse_unknown_key(given: Given, config: DictConfig) -> Refusal:
-    key = given.key
-    value = given.text.partition("=")[2]
-    renamed = _renamed(key)
-    plus = f"+{given.text.lstrip('+')}"
-    if renamed and _exists(renamed, config):
-        return _refusal(given, "not-in-struct", f"there is no '{key}'; it is called '{renamed}' now", [f"{renamed}={value}"])
-    if any(key == known or key.startswith(known + ".") for known in READ_BUT_UNDECLARED) or takes_new_keys(key):
-        reason = f"'{key}' is not declared in verl's configuration; a key that is not needs '+' before it"
-        return _refusal(given, "not-in-struct", reason, [plus])
-    near = _near_keys(key, config)
-    missing = _first_missing(key, config)
-    reason = f"there is no '{missing}' in the configuration"
-    if near:
-        reason += f"; the nearest to '{key}' is '{near[0]}'"
-    return _refusal(given, "not-in-struct", reason, [f"{name}={value}" for name in near])
-
-
 def _first_missing(key: str, config: DictConfig) -> str:
     """The shortest beginning of the key that the configuration does not have."""
     parts = key.split(".")
     for count in range(1, len(parts)):
         beginning = ".".join(parts[:count])
-        if not _exists(beginning, config):
+        if not _may_be_set(beginning, config):
             return beginning
     return key
 
@@ -116,7 +133,7 @@ def _renamed(key: str) -> str:
     return ""
 
 
-def _exists(key: str, config: DictConfig) -> bool:
+def _may_be_set(key: str, config: DictConfig) -> bool:
     try:
         parent = OmegaConf.select(config, key.rpartition(".")[0]) if "." in key else config
     except (InterpolationResolutionError, ConfigKeyError):
@@ -124,12 +141,11 @@ def _exists(key: str, config: DictConfig) -> bool:
     return isinstance(parent, DictConfig) and (key.rpartition(".")[2] in parent or takes_new_keys(key))
 
 
-def _near_keys(key: str, config: DictConfig) -> list[str]:
-    """The existing key that may have been meant: a misspelt sibling, the end of a longer key, or the same name at one other place."""
-    keys = _all_keys(OmegaConf.to_container(config, resolve=False), "")
+def _near_keys(key: str, keys: list[str]) -> list[str]:
+    """The key that may have been meant: a misspelt sibling, the end of a longer key, or the same name at one other place."""
     parent, _, name = key.rpartition(".")
     siblings = {item.rpartition(".")[2]: item for item in keys if item.rpartition(".")[0] == parent}
-    close = difflib.get_close_matches(name, siblings, n=2, cutoff=0.85)
+    close = difflib.get_close_matches(name, siblings, n=2, cutoff=0.88)
     close = close or [item for item in siblings if len(name) > 3 and (item.startswith(name + "_") or item.endswith("_" + name))]
     if close:
         return [siblings[item] for item in close]
@@ -152,8 +168,3 @@ def _all_keys(value: Any, prefix: str) -> list[str]:
 
 def _refusal(given: Given, kind: Any, reason: str, candidates: list[str]) -> Refusal:
     return Refusal(kind=kind, argument=given.argument, key=given.key, reason=reason, candidates=candidates)
-
-
-def _first_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__

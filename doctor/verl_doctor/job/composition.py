@@ -1,164 +1,45 @@
-"""Composes a configuration as `hydra.main(version_base=None)` does, with Hydra's own code, without importing what it configures.
+"""Composes a configuration as `hydra.main(version_base=None)` does, with Hydra's own code, without importing what it is for.
 
-What differs from Hydra: every refusal is collected instead of the first being raised, Hydra's own node is left out unless an
-override or a file touches it, each file is read once with libyaml, and nothing that is global stays changed.
+What differs from Hydra: every refusal is collected instead of the first being raised, and Hydra's own node, which is most of
+the work of composing, is left out unless an override or a file touches it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import copy
-import os
 import posixpath
-import threading
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
-from hydra._internal.config_repository import ConfigRepository
-from hydra._internal.core_plugins.structured_config_source import StructuredConfigSource
 from hydra._internal.defaults_list import DefaultsList, create_defaults_list
-from hydra.core.object_type import ObjectType
 from hydra.errors import HydraException
-from hydra.plugins.config_source import ConfigLoadError, ConfigResult, ConfigSource
+from hydra.plugins.config_source import ConfigResult
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from verl_doctor.errors import BadInput
-from verl_doctor.job.folders import Folder
+from verl_doctor.job.advice import MAX_ADVISED, Advisor, refuse_group, refuse_sweep
+from verl_doctor.job.hydra_files import FolderSource, Repository, hydra_globals
 from verl_doctor.job.model import Argument
 from verl_doctor.job.overrides import Given, parse_override
-from verl_doctor.job.refusal import Refusal
-from verl_doctor.job.yaml_reader import Document, parse_yaml
+from verl_doctor.job.refusal import Refusal, first_line
 
 _REFUSED = (HydraException, OmegaConfBaseException, ValueError, TypeError, AssertionError, RecursionError)
 """What Hydra and OmegaConf raise for an override or a file that they do not take."""
-
-_globals_lock = threading.RLock()
-_MAX_TRIALS = 40
-"""How many overrides of groups are tried one by one to find the refused one; a launch of verl has at most a few."""
 
 
 class PrimaryNotFound(Exception):
     """There is no such primary configuration; `near` are the ones there are."""
 
-    def __init__(self, name: str, reason: str, near: list[str]) -> None:
-        super().__init__(reason)
+    def __init__(self, name: str, near: list[str]) -> None:
+        super().__init__(f"there is no primary configuration '{name}'")
         self.name = name
         self.near = near
 
 
 class Cannot(Exception):
     """The configuration files themselves do not compose, whatever the overrides."""
-
-
-@contextlib.contextmanager
-def hydra_globals(resolvers: dict[str, Any] | None = None) -> Iterator[None]:
-    """Hydra's version base as `version_base=None` sets it, and OmegaConf's resolvers, for the time of a composition only."""
-    from hydra import version
-    from omegaconf.basecontainer import BaseContainer
-
-    with _globals_lock, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        base = version.VersionBase.instance()
-        before, registered = base.version_base, BaseContainer._resolvers
-        version.setbase(None)
-        if resolvers is not None:
-            BaseContainer._resolvers = resolvers
-        try:
-            yield
-        finally:
-            base.version_base = before
-            BaseContainer._resolvers = registered
-
-
-class FolderSource(ConfigSource):  # type: ignore[misc]
-    """Configuration files of one folder as Hydra wants them."""
-
-    def __init__(self, provider: str, folder: Folder, *, is_user: bool) -> None:
-        super().__init__(provider=provider, path="folder://")
-        self.folder = folder
-        self.is_user = is_user
-        self.documents: dict[str, Document] = {}
-
-    @staticmethod
-    def scheme() -> str:
-        return "folder"
-
-    def load_config(self, config_path: str) -> ConfigResult:
-        name = self._normalize_file_name(config_path)
-        if not self.folder.is_file(name):
-            raise ConfigLoadError(f"Config not found : {name}")
-        text = self.folder.read(name)
-        document = parse_yaml(text, self.folder.shown(name))
-        self.documents[config_path] = document
-        header = ConfigSource._get_header_dict(text[:2048].decode("utf-8", "replace")[:512])
-        return ConfigResult(
-            config=_as_config(document, self.folder.shown(name)), path="", provider=self.provider, header=header
-        )
-
-    def available(self) -> bool:
-        return self.folder.is_folder("")
-
-    def is_group(self, config_path: str) -> bool:
-        return self.folder.is_folder(config_path)
-
-    def is_config(self, config_path: str) -> bool:
-        return self.folder.is_file(self._normalize_file_name(config_path))
-
-    def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
-        files: list[str] = []
-        for name in self.folder.names(config_path):
-            self._list_add_result(files, posixpath.join(config_path, name), name, results_filter)
-        return sorted(set(files))
-
-
-def _as_config(document: Document, shown: str) -> DictConfig:
-    data = {} if document.data is None else document.data
-    if not isinstance(data, dict):
-        raise BadInput(f"{shown}: it holds a {_kind(data)}; a configuration is written as 'key: value' lines")
-    try:
-        config = OmegaConf.create(data)
-    except OmegaConfBaseException as error:
-        key = str(getattr(error, "full_key", "") or "")
-        line = document.line_of(tuple(key.split("."))) if key else None
-        place = f"{shown}:{line}" if line else shown
-        raise BadInput(f"{place}: {str(error).splitlines()[0]}; OmegaConf refuses it: correct this value") from error
-    assert isinstance(config, DictConfig)
-    return config
-
-
-def _kind(data: Any) -> str:
-    return "list" if isinstance(data, list) else "single value"
-
-
-class Repository(ConfigRepository):  # type: ignore[misc]
-    """Hydra's view of the folders, in order; a file is loaded once."""
-
-    def __init__(self, folders: list[FolderSource], *, with_hydra: bool = False) -> None:
-        self.folders = folders
-        self.sources = [*_hydra_sources(with_hydra), *folders, StructuredConfigSource("schema", "structured://")]
-        self._loaded: dict[str, ConfigResult | None] = {}
-
-    def load_config(self, config_path: str) -> ConfigResult | None:
-        if config_path not in self._loaded:
-            self._loaded[config_path] = super().load_config(config_path)
-        return self._loaded[config_path]
-
-    def source_of(self, config_path: str) -> FolderSource | None:
-        """The folder that a configuration came from."""
-        return next((source for source in self.folders if config_path in source.documents), None)
-
-
-def _hydra_sources(with_hydra: bool) -> list[ConfigSource]:
-    if not with_hydra:
-        return []
-    import hydra.conf
-    from hydra._internal.core_plugins import basic_launcher, basic_sweeper  # noqa: F401 - they register their options
-    from hydra._internal.core_plugins.file_config_source import FileConfigSource
-
-    return [FileConfigSource("hydra", os.path.dirname(os.path.abspath(str(hydra.conf.__file__))))]
 
 
 class _Composer(ConfigLoaderImpl):  # type: ignore[misc]
@@ -171,14 +52,16 @@ class _Composer(ConfigLoaderImpl):  # type: ignore[misc]
 class Composed:
     """A composed configuration and how it came about.
 
-    `owners` maps each key that an override set to that override; `replaced` are pairs of an override and the later one of the
-    same key; `files` are the loaded configurations in the order of merging, each with its package and its folder.
-    Not `complete`: the choice of a group is unknown. Not `settled`: a refused choice of a group leaves open which keys there are.
+    `owners` maps each key that an override set to that override, `parents` holds the keys above those; `replaced` are pairs of
+    an override and a later one of the same key; `files` are the loaded configurations in the order of merging, each with its
+    package and its folder. Not `complete`: the choice of a group is unknown. Not `settled`: a refused choice of a group leaves
+    open which keys there are.
     """
 
     def __init__(self, config: DictConfig) -> None:
         self.config = config
         self.owners: dict[str, Given] = {}
+        self.parents: set[str] = set()
         self.appended: list[str] = []
         self.replaced: list[tuple[Given, Given]] = []
         self.swept: list[Given] = []
@@ -200,8 +83,8 @@ def compose(
 ) -> Composed:
     """Compose the primary configuration `config_name` of the first of the folders that has it, then apply the overrides.
 
-    `locate` finds the folder of an entry of `hydra.searchpath`; `laid_over` is merged before the overrides of values. Raises PrimaryNotFound, Cannot when the files do not compose
-    whatever the overrides, and BadInput when a file cannot be read.
+    `locate` finds the folder of an entry of `hydra.searchpath`; `laid_over` is merged before the overrides of values.
+    Raises PrimaryNotFound, Cannot when the files do not compose whatever the overrides, and BadInput when one cannot be read.
     """
     with hydra_globals(resolvers):
         primary = _load_primary(Repository(folders), config_name)
@@ -225,16 +108,23 @@ def overlay(composed: Composed, overrides: list[Given], *, multirun: bool = Fals
         config = composed.config
         overrides, composed.swept, composed.refusals = _sort_out_sweeps(overrides, multirun)
         composed.complete = False
-        composed.owners, composed.appended, composed.replaced = {}, [], []
+        composed.owners, composed.parents, composed.appended, composed.replaced = {}, set(), [], []
         for given in overrides:
-            given = copy.copy(given)  # noqa: PLW2901 - the caller's override keeps its own type
+            given = copy.copy(given)  # noqa: PLW2901 - the caller's override keeps its type
             given.override = copy.copy(given.override)
             if not given.override.is_delete():
                 given.override.type = OverrideType.FORCE_ADD
             with contextlib.suppress(*_REFUSED):
-                apply_one(given, config)
-                _own(composed, given)
+                if not _chooses_a_group(given, config):
+                    apply_one(given, config)
+                    _own(composed, given)
         return composed
+
+
+def _chooses_a_group(given: Given, config: DictConfig) -> bool:
+    """`engine=mlite` where `engine` is a mapping: the option of a group, whose file is not there to be looked into."""
+    value = None if given.override.is_delete() else given.override.value()
+    return isinstance(value, str) and isinstance(OmegaConf.select(config, given.key), DictConfig)
 
 
 def _lay_over(config: DictConfig, laid_over: DictConfig) -> DictConfig:
@@ -251,9 +141,12 @@ def _search_path(primary: ConfigResult, overrides: list[Given]) -> list[str]:
     given = next((given for given in overrides if given.override.get_key_element() == "hydra.searchpath"), None)
     try:
         path = given.override.value() if given else OmegaConf.select(primary.config, "hydra.searchpath")
-        return [item for item in path or [] if isinstance(item, str)] if not isinstance(path, str) else []
-    except OmegaConfBaseException as error:
+        items = None if path is None else list(path)
+    except (OmegaConfBaseException, TypeError) as error:
         raise _cannot(error) from error
+    if isinstance(path, str) or not all(isinstance(item, str) for item in items or ()):
+        raise Cannot(f"hydra.searchpath must be a list of texts, not {path!r}")
+    return items or []
 
 
 def _compose(
@@ -267,7 +160,7 @@ def _compose(
     composed.swept = swept
     composed.refusals = [*refusals, *refused]
     composed.complete = not dropped
-    composed.settled = all(refusal.candidates for refusal in refused)
+    composed.settled = all(refusal.candidates for refusal in refused) and (not refused or len(groups) <= MAX_ADVISED)
     composed.files = [
         (item.config_path, item.package or "", source)
         for item in defaults.defaults
@@ -282,7 +175,7 @@ def _load_primary(repository: Repository, config_name: str) -> ConfigResult:
     if primary is not None:
         return primary
     near = repository.get_group_options(posixpath.dirname(config_name)) if _is_group(repository, config_name) else []
-    raise PrimaryNotFound(config_name, f"there is no primary configuration '{config_name}'", near)
+    raise PrimaryNotFound(config_name, near)
 
 
 def _is_group(repository: Repository, config_name: str) -> bool:
@@ -301,9 +194,7 @@ def _touches_hydra(primary: ConfigResult, overrides: list[Given]) -> bool:
 
 
 def _sort_out_sweeps(overrides: list[Given], multirun: bool) -> tuple[list[Given], list[Given], list[Refusal]]:
-    """Without --multirun Hydra refuses every value that stands for several (config_loader_impl, validate_sweep_overrides_legal)."""
-    from verl_doctor.job.advice import refuse_sweep
-
+    """Without --multirun Hydra refuses a value that stands for several (config_loader_impl, validate_sweep_overrides_legal)."""
     swept = [given for given in overrides if given.override.is_sweep_override()]
     rest = [given for given in overrides if not given.override.is_sweep_override()]
     if multirun:
@@ -338,8 +229,6 @@ def _is_plugin_choice(repository: Repository, given: Given) -> bool:
 def _defaults_list(
     repository: Repository, config_name: str, groups: list[Given], with_hydra: bool
 ) -> tuple[DefaultsList, list[Refusal]]:
-    from verl_doctor.job.advice import refuse_group
-
     def attempt(chosen: list[Given]) -> DefaultsList:
         parsed = [given.override for given in chosen]
         return create_defaults_list(repository, config_name, parsed, prepend_hydra=with_hydra, skip_missing=False)
@@ -355,7 +244,7 @@ def _defaults_list(
         raise _cannot(error) from error
     accepted: list[Given] = []
     refusals: list[Refusal] = []
-    for given in groups[:_MAX_TRIALS]:
+    for given in groups[:MAX_ADVISED]:
         try:
             best = attempt([*accepted, given])
             accepted.append(given)
@@ -380,8 +269,7 @@ def _parsed_candidates(refusal: Refusal) -> list[Given]:
 
 
 def _cannot(error: Exception) -> Cannot:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return Cannot(lines[0] if lines else type(error).__name__)
+    return Cannot(first_line(error))
 
 
 def _merge(repository: Repository, defaults: DefaultsList) -> DictConfig:
@@ -403,8 +291,7 @@ def _record_repeats(composed: Composed, groups: list[Given]) -> None:
 
 
 def _apply(composed: Composed, values: list[Given]) -> None:
-    from verl_doctor.job.advice import refuse_value
-
+    advisor = Advisor(composed.config)
     for given in values:
         if given.key == "hydra.searchpath":
             continue
@@ -412,7 +299,7 @@ def _apply(composed: Composed, values: list[Given]) -> None:
             apply_one(given, composed.config)
         except _REFUSED as error:
             if composed.complete and composed.settled:
-                composed.refusals.append(refuse_value(given, error, composed.config))
+                composed.refusals.append(advisor.refuse(given, error))
         else:
             _own(composed, given)
 
@@ -423,21 +310,20 @@ def apply_one(given: Given, config: DictConfig) -> None:
 
 
 def _own(composed: Composed, given: Given) -> None:
+    """Record that the override set its key, or the leaves of the mapping that it merged."""
     key, override = given.key, given.override
     if override.is_add() or override.is_force_add():
         composed.appended.append(key)
     value = None if override.is_delete() else override.value()
     keys = list(_leaf_keys(key, value)) if isinstance(value, dict) and value else [key]
-    earlier = composed.owners.get(key)
-    if earlier is not None:
-        composed.replaced.append((earlier, given))
-    if not isinstance(value, dict):
-        for owned in [owned for owned in composed.owners if owned.startswith(key + ".")]:
-            del composed.owners[owned]
+    replaced = {id(earlier): earlier for owned in keys if (earlier := composed.owners.get(owned)) is not None}
+    composed.replaced += [(earlier, given) for earlier in replaced.values()]
+    if key in composed.parents and not isinstance(value, dict):
+        composed.owners = {owned: owner for owned, owner in composed.owners.items() if not owned.startswith(key + ".")}
     for owned in keys:
         composed.owners[owned] = given
-    if isinstance(value, dict):
-        composed.owners.setdefault(key, given)
+        parts = owned.split(".")
+        composed.parents.update(".".join(parts[:count]) for count in range(1, len(parts)))
 
 
 def _leaf_keys(key: str, value: dict[Any, Any]) -> Iterator[str]:
@@ -451,10 +337,12 @@ def _leaf_keys(key: str, value: dict[Any, Any]) -> Iterator[str]:
 
 def corrections(composed: Composed) -> Iterator[tuple[Refusal, str | None]]:
     """Each refusal with the first of its candidates that parses and composes on top of what was accepted."""
+    if not composed.refusals:
+        return
     scratch = copy.deepcopy(composed.config)
     with hydra_globals():
         for number, refusal in enumerate(composed.refusals):
-            yield refusal, _first_that_composes(refusal, scratch) if number < _MAX_TRIALS else None
+            yield refusal, _first_that_composes(refusal, scratch) if number < MAX_ADVISED else None
 
 
 def _first_that_composes(refusal: Refusal, scratch: DictConfig) -> str | None:

@@ -1,4 +1,4 @@
-"""A configuration given as one YAML file: a primary configuration of Hydra, a part of verl's, or what a finished run left behind."""
+"""A configuration given as one YAML file: a primary one of Hydra, a part of verl's, or what a run left behind."""
 
 from __future__ import annotations
 

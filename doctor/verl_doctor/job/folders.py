@@ -51,21 +51,27 @@ class DiskFolder:
         return os.path.realpath(os.path.join(self.path, name))
 
     def read(self, name: str) -> bytes:
+        """See `Folder.read`."""
         return read_file(self._full(name), self.shown(name))
 
     def is_file(self, name: str) -> bool:
+        """See `Folder.is_file`."""
         return os.path.isfile(self._full(name))
 
     def is_folder(self, name: str) -> bool:
+        """See `Folder.is_folder`."""
         return os.path.isdir(self._full(name))
 
     def names(self, name: str) -> list[str]:
+        """See `Folder.names`."""
         return sorted(os.listdir(self._full(name)))
 
     def join(self, name: str) -> DiskFolder:
+        """See `Folder.join`."""
         return DiskFolder(os.path.normpath(os.path.join(self.path, name)), self.base)
 
     def shown(self, name: str) -> str:
+        """See `Folder.shown`."""
         return short_path(os.path.normpath(os.path.join(self.path, name)), self.base)
 
 
@@ -80,27 +86,33 @@ class WheelFolder:
         return posixpath.normpath(posixpath.join(self.path, name)).removeprefix(".")
 
     def read(self, name: str) -> bytes:
+        """See `Folder.read`."""
         try:
             return self.files[self._full(name)]
         except KeyError as error:
             raise BadInput(f"{self.shown(name)}: the wheel has no such file") from error
 
     def is_file(self, name: str) -> bool:
+        """See `Folder.is_file`."""
         return self._full(name) in self.files
 
     def is_folder(self, name: str) -> bool:
+        """See `Folder.is_folder`."""
         below = self._full(name)
         return not below or any(file.startswith(below + "/") for file in self.files)
 
     def names(self, name: str) -> list[str]:
+        """See `Folder.names`."""
         below = self._full(name)
         start = below + "/" if below else ""
         return sorted({file[len(start) :].split("/", 1)[0] for file in self.files if file.startswith(start)})
 
     def join(self, name: str) -> WheelFolder:
+        """See `Folder.join`."""
         return WheelFolder(self.files, self._full(name))
 
     def shown(self, name: str) -> str:
+        """See `Folder.shown`."""
         return self._full(name)
 
 

@@ -100,7 +100,7 @@ def _located(text: str) -> int | None:
     places: list[int] = []
 
     class Listener(ErrorListener):  # type: ignore[misc]
-        def syntaxError(self, recognizer: Any, symbol: Any, line: int, column: int, msg: str, e: Any) -> None:  # noqa: ARG002, N802
+        def syntaxError(self, recognizer: Any, symbol: Any, *rest: Any) -> None:  # noqa: ARG002, N802 - ANTLR's name
             places.append(len(text) if symbol is None or symbol.type == -1 else symbol.start)
 
     lexer = OverrideLexer(InputStream(text))
@@ -133,7 +133,7 @@ def _why(character: str, value: str) -> str:
     named = describe(character)
     if character in "]})" and _CLOSING.get(value[:1]) != character:
         return f"{named} closes nothing; a text that holds it must be quoted"
-    if character in str.maketrans(_LOOK_ALIKES) or ord(character) in _LOOK_ALIKES:
+    if ord(character) in _LOOK_ALIKES:
         ascii_form = character.translate(_LOOK_ALIKES)
         instead = f"; ASCII has {ascii_form!r}" if ascii_form.strip() and ascii_form != character else ""
         return f"{named} is not a character of Hydra's grammar{instead}"
@@ -185,4 +185,4 @@ def _without_quotes(text: str) -> str:
 def _quoted(text: str) -> str:
     from hydra.core.override_parser.types import Quote, QuotedString
 
-    return QuotedString(text=text, quote=Quote.double).with_quotes()
+    return str(QuotedString(text=text, quote=Quote.double).with_quotes())

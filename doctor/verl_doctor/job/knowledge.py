@@ -192,8 +192,6 @@ READ_BUT_UNDECLARED = ("trainer.wandb_proxy", "trainer.rl_insight", "trainer.rem
 
 def takes_new_keys(key: str) -> bool:
     """Whether verl passes whatever stands below the key's parent on, so that `+` is what a new key needs."""
+    open_parents = {"env_vars", "runtime_env", "ray_init"}
     parents = key.split(".")[:-1]
-    return any(
-        part.endswith("kwargs") or part.startswith("override_") or part in {"env_vars", "runtime_env", "ray_init"}
-        for part in parents
-    )
+    return any(part.endswith("kwargs") or part.startswith("override_") or part in open_parents for part in parents)

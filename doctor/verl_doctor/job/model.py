@@ -112,7 +112,8 @@ class Job(msgspec.Struct, kw_only=True):
     """What one launch of verl will do.
 
     `settings` holds every leaf of the composed configuration (`exact`) or what was given and what is known of verl's defaults.
-    Lists are one leaf. `shadowed` are overrides that a later one of the same key replaced.
+    Lists are one leaf. `shadowed` are overrides that a later one of the same key replaced, `unknown_arguments` words of the
+    command that may set anything, such as a variable of the script that holds overrides.
     """
 
     entry: str
@@ -126,6 +127,7 @@ class Job(msgspec.Struct, kw_only=True):
     settings: dict[str, Setting] = msgspec.field(default_factory=dict)
     appended: list[str] = msgspec.field(default_factory=list)
     shadowed: list[Setting] = msgspec.field(default_factory=list)
+    unknown_arguments: list[Argument] = msgspec.field(default_factory=list)
     problems: list[ConfigProblem] = msgspec.field(default_factory=list)
     name: str = ""
 

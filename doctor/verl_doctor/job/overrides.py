@@ -29,9 +29,13 @@ _FLAGS = {
 
 
 class HydraArguments(msgspec.Struct, kw_only=True):
-    """The words of a Hydra program: its overrides, and what its own options say (None: not given)."""
+    """The words of a Hydra program: its overrides, and what its own options say (None: not given).
+
+    `unknown` are the words that may set anything, `given` the words of the options by what they set.
+    """
 
     overrides: list[Argument] = msgspec.field(default_factory=list)
+    unknown: list[Argument] = msgspec.field(default_factory=list)
     config_path: str | None = None
     config_name: str | None = None
     config_dir: str | None = None
@@ -41,13 +45,17 @@ class HydraArguments(msgspec.Struct, kw_only=True):
 
 
 class Given:
-    """An override that Hydra can parse. `text` is what was parsed: the argument, or a stand-in where a part of it is unknown."""
+    """An override that Hydra can parse, with the argument that it was."""
 
-    def __init__(self, argument: Argument, text: str, override: Any) -> None:
+    def __init__(self, argument: Argument, override: Any) -> None:
         self.argument = argument
-        self.text = text
         self.override = override
         self.source = override_source(argument)
+
+    @property
+    def text(self) -> str:
+        """The override as it was given."""
+        return self.argument.text
 
     @property
     def key(self) -> str:
@@ -78,11 +86,13 @@ def split_hydra_arguments(arguments: list[Argument]) -> HydraArguments:
     arguments = [_printable(argument) for argument in arguments]
     result = HydraArguments()
     if not any(argument.text.startswith("-") for argument in arguments):
-        result.overrides = [argument for argument in arguments if not _is_wholly_unknown(argument)]
-        return result
-    _split(arguments, result)
-    if not result.problems:
-        _ask_hydra(arguments, result)
+        result.overrides = arguments
+    else:
+        _split(arguments, result)
+        if not result.problems:
+            _ask_hydra(arguments, result)
+    result.unknown = [argument for argument in result.overrides if _key_is_unknown(argument)]
+    result.overrides = [argument for argument in result.overrides if not _key_is_unknown(argument)]
     return result
 
 
@@ -94,8 +104,7 @@ def _split(arguments: list[Argument], result: HydraArguments) -> None:
             result.overrides += rest
             return
         if not argument.text.startswith("-") or argument.text == "-":
-            if not _is_wholly_unknown(argument):
-                result.overrides.append(argument)
+            result.overrides.append(argument)
             continue
         name, equals, value = argument.text.partition("=")
         option = _full_option(name)
@@ -163,8 +172,8 @@ def _ask_hydra(arguments: list[Argument], result: HydraArguments) -> None:
         raise _CommandLineError(message)
 
     parser = get_args_parser()
-    parser.error = refuse  # type: ignore[assignment,method-assign]
-    texts = [argument.text for argument in arguments if not _is_wholly_unknown(argument)]
+    parser.error = refuse
+    texts = [argument.text for argument in arguments if not _key_is_unknown(argument)]
     try:
         parser.parse_args(texts)
     except _CommandLineError as error:
@@ -184,10 +193,6 @@ def _ask_hydra(arguments: list[Argument], result: HydraArguments) -> None:
                 source=override_source(argument),
             )
         )
-
-
-def _is_wholly_unknown(argument: Argument) -> bool:
-    return _key_is_unknown(argument) and bool(argument.unknown)
 
 
 def _key_is_unknown(argument: Argument) -> bool:
@@ -242,7 +247,7 @@ def parse_override(argument: Argument) -> Given | Refusal:
         return explain(argument, text, error, _refuses)
     if unknown:
         _make_unknown(override)
-    return Given(argument, argument.text, override)
+    return Given(argument, override)
 
 
 def _make_unknown(override: Any) -> None:

@@ -27,7 +27,7 @@ class Provenance:
         for config_path, package, source in composed.files:
             document = source.documents[config_path]
             if source.is_user:
-                self.add_file(document, source.folder.shown(_yaml_name(config_path)), package)
+                self.add_file(document, source.shown(config_path), package)
             elif self._files:
                 for path, _ in document.leaf_lines():
                     self._files.pop(_key(package, path), None)
@@ -65,7 +65,7 @@ class Provenance:
                 continue
             line = source.documents[config_path].line_of(tuple(key.removeprefix(package + "." if package else "").split(".")))
             if line is not None:
-                return Source("verl-default", self._default.text, Location(source.folder.shown(_yaml_name(config_path)), line))
+                return Source("verl-default", self._default.text, Location(source.shown(config_path), line))
         return self._default
 
     def users_hydra_keys(self) -> Iterable[str]:
@@ -76,10 +76,6 @@ class Provenance:
 def _is_interpolation(given: Given) -> bool:
     value: Any = None if given.override.is_delete() else given.override.value()
     return isinstance(value, str) and "${" in value
-
-
-def _yaml_name(config_path: str) -> str:
-    return config_path if config_path.endswith(".yaml") else f"{config_path}.yaml"
 
 
 def _key(package: str, path: tuple[str, ...]) -> str:

@@ -1,11 +1,12 @@
-"""From a composed configuration to plain values: interpolations are resolved against the job's environment, not this process's."""
+"""From a composed configuration to plain values, with interpolations resolved in the job's environment, not this process's."""
 
 from __future__ import annotations
 
 import enum
+import functools
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from omegaconf import DictConfig, ListConfig, OmegaConf
@@ -13,6 +14,7 @@ from omegaconf.basecontainer import BaseContainer
 from omegaconf.errors import InterpolationResolutionError, OmegaConfBaseException, UnsupportedInterpolationType
 
 from verl_doctor.job.model import UNKNOWN, Variable
+from verl_doctor.job.refusal import first_line
 from verl_doctor.secrets import Secret, protect
 
 _MARKED = re.compile(f"{UNKNOWN}([^{UNKNOWN}]*){UNKNOWN}")
@@ -37,10 +39,10 @@ class Value:
 
 
 def safe_resolvers(environment: Mapping[str, Variable]) -> dict[str, Any]:
-    """OmegaConf's own resolvers, with `oc.env` reading `environment`, and Hydra's, whose values are not known before the job runs."""
+    """OmegaConf's own resolvers, with `oc.env` reading `environment`; Hydra's have no value before the job runs."""
 
-    def env(config: Any, parent: Any, node: Any, args: tuple[Any, ...], texts: Any) -> Any:  # noqa: ARG001
-        name, *default = args
+    def env(*call: Any) -> Any:
+        name, *default = call[3]  # a resolver is called with root, parent, node, arguments and their texts
         variable = environment.get(name) if isinstance(name, str) else None
         if variable is not None and variable.unknown:
             return f"{UNKNOWN}${name}{UNKNOWN}"
@@ -51,49 +53,52 @@ def safe_resolvers(environment: Mapping[str, Variable]) -> dict[str, Any]:
             return None if default[0] is None else str(default[0])
         raise NotKnown(f"the environment variable {name} is not set here")
 
-    def of_hydra(reason: str) -> Any:
-        def resolver(config: Any, parent: Any, node: Any, args: tuple[Any, ...], texts: Any) -> Any:
+    def only_at_run_time(reason: str) -> Callable[..., Any]:
+        def resolver(*call: Any) -> Any:  # noqa: ARG001 - whatever it is asked
             raise NotKnown(reason)
 
         return resolver
 
     resolvers = {name: function for name, function in BaseContainer._resolvers.items() if name.startswith("oc.")}
-    return resolvers | {"oc.env": env} | {name: of_hydra(reason) for name, reason in _OF_HYDRA.items()}
+    return resolvers | {"oc.env": env} | {name: only_at_run_time(reason) for name, reason in _OF_HYDRA.items()}
 
 
-def flatten(config: DictConfig, reasons: Mapping[str, str]) -> dict[str, Value]:
-    """Every leaf by its dotted key; lists and empty mappings are leaves.
+def flatten(config: DictConfig, reasons: Mapping[str, str], *, skip: tuple[str, ...] = ()) -> dict[str, Value]:
+    """Every leaf by its dotted key, without the top-level keys `skip`; lists and empty mappings are leaves.
 
     `reasons` says for each unknown override (by key) or variable (by `$NAME`) why it is unknown. To be called while
     `safe_resolvers` are in place.
     """
-    return dict(_walk(config, "", reasons))
+    return dict(_walk(config, "", reasons, skip))
 
 
-def _walk(node: DictConfig, prefix: str, reasons: Mapping[str, str]) -> Iterator[tuple[str, Value]]:
+def _walk(node: DictConfig, prefix: str, reasons: Mapping[str, str], skip: tuple[str, ...] = ()) -> Iterator[tuple[str, Value]]:
+    """Goes by the nodes themselves: asking a container for a value would resolve it."""
     content = node._content
-    if not isinstance(content, dict):
-        yield prefix[:-1], Value(content)
-        return
-    for name, child in content.items():
-        key = f"{prefix}{name}"
-        if isinstance(child, DictConfig) and isinstance(child._content, dict):
-            if child._content:
-                yield from _walk(child, key + ".", reasons)
+    for name, child in content.items() if isinstance(content, dict) else ():
+        key = f"{prefix}{_text(name)}"
+        if name in skip:
+            continue
+        if isinstance(child, (DictConfig, ListConfig)) and isinstance(child._content, (dict, list)):
+            if isinstance(child, DictConfig) and child._content:
+                yield from _walk(child, f"{key}.", reasons)
             else:
-                yield key, Value({})
-        elif isinstance(child, ListConfig) and isinstance(child._content, list):
-            yield key, _leaf(lambda node=node, name=name: node[name], reasons)  # type: ignore[misc]
+                yield key, _leaf(functools.partial(node.__getitem__, name), reasons)
+            continue
+        raw = child._value()
+        if isinstance(raw, str) and "${" in raw:
+            yield from _interpolated(node, name, key, reasons)
         else:
-            raw = child._value()
-            if isinstance(raw, str) and "${" in raw:
-                yield from _interpolated(node, name, key, reasons)
-            else:
-                yield key, _settled(raw, reasons)
+            yield key, _settled(raw, reasons)
+
+
+def _text(name: Any) -> str:
+    """A key as text; OmegaConf also takes numbers, booleans, bytes and enumerations for keys."""
+    return name if isinstance(name, str) else str(name)
 
 
 def _interpolated(node: DictConfig, name: Any, key: str, reasons: Mapping[str, str]) -> Iterator[tuple[str, Value]]:
-    leaf = _leaf(lambda: node[name], reasons)
+    leaf = _leaf(functools.partial(node.__getitem__, name), reasons)
     if isinstance(leaf.value, dict) and leaf.value and not leaf.unknown:
         for below, value in _plain_leaves(leaf.value, key):
             yield below, _settled(value, reasons)
@@ -109,20 +114,20 @@ def _plain_leaves(value: dict[Any, Any], key: str) -> Iterator[tuple[str, Any]]:
             yield f"{key}.{name}", item
 
 
-def _leaf(read: Any, reasons: Mapping[str, str]) -> Value:
+def _leaf(read: Callable[[], Any], reasons: Mapping[str, str]) -> Value:
     try:
         value = read()
         if isinstance(value, (DictConfig, ListConfig)):
             value = OmegaConf.to_container(value, resolve=True)
     except UnsupportedInterpolationType as error:
-        return Value(None, f"its interpolation cannot be resolved here: {_first_line(error)}", _first_line(error))
+        return Value(None, f"its interpolation cannot be resolved here: {first_line(error)}", first_line(error))
     except InterpolationResolutionError as error:
         reason = _not_known(error)
         if reason:
             return Value(None, reason)
-        return Value(None, f"its interpolation cannot be resolved: {_first_line(error)}", _first_line(error))
+        return Value(None, f"its interpolation cannot be resolved: {first_line(error)}", first_line(error))
     except (OmegaConfBaseException, RecursionError, ValueError, TypeError) as error:
-        return Value(None, f"its value cannot be read: {_first_line(error)}", _first_line(error))
+        return Value(None, f"its value cannot be read: {first_line(error)}", first_line(error))
     return _settled(value, reasons)
 
 
@@ -139,9 +144,8 @@ def _settled(value: Any, reasons: Mapping[str, str]) -> Value:
     marks = _marks(value)
     if not marks:
         return Value(value)
-    return Value(
-        None, next((reasons[mark] for mark in marks if reasons.get(mark)), "a part of it is known only when the job runs")
-    )
+    known = [reasons[mark] for mark in marks if reasons.get(mark)]
+    return Value(None, known[0] if known else "a part of it is known only when the job runs")
 
 
 def _marks(value: Any) -> list[str]:
@@ -166,8 +170,3 @@ def protected(key: str, value: Any) -> Any:
         value = value.name
     text = os.fspath(value) if isinstance(value, os.PathLike) else str(value)
     return protect(key, text)
-
-
-def _first_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__

@@ -58,16 +58,11 @@ def _at(path: str, given: str) -> FoundVerl:
     if path.endswith(".whl"):
         return _in_wheel(path, given)
     path = os.path.abspath(path)
-    candidates = [
-        path,
-        os.path.dirname(path),
-        *sorted(glob.glob(os.path.join(glob.escape(path), "lib/python3*/site-packages"))),
-    ]
-    for candidate in candidates:
-        if _holds_verl(candidate) and (
-            candidate == path or path.startswith(os.path.join(candidate, "verl")) or "site-packages" in candidate
-        ):
-            return _on_disk(candidate, "path")
+    parent = [os.path.dirname(path)] if os.path.basename(path) == "verl" else []
+    environment = sorted(glob.glob(os.path.join(glob.escape(path), "lib/python3*/site-packages")))
+    for root in [path, *parent, *environment]:
+        if _holds_verl(root):
+            return _on_disk(root, "path")
     raise BadInput(
         f"{given}: no verl there ({CONFIG_FOLDER} is missing); give a checkout of verl, its package folder, or a wheel of it"
     )
@@ -163,7 +158,7 @@ def _is_wanted(item: zipfile.ZipInfo) -> bool:
 
 
 def module_of(entry: str) -> str:
-    """The module of an entry given as a module or as the path of its file: `x/verl/trainer/main_ppo.py` is verl.trainer.main_ppo."""
+    """The module of an entry that is given as a module or as the path of its file, such as `x/verl/trainer/main_ppo.py`."""
     if not entry.endswith(".py"):
         return entry
     dotted = entry.removesuffix(".py").replace("/", ".")

@@ -162,10 +162,9 @@ def _loader_class() -> Any:
         return base
     parser: Any = yaml.cyaml.CParser  # type: ignore[attr-defined]
 
-    class QuickLoader(parser, base):  # type: ignore[misc]
-        def __init__(self, stream: str) -> None:
-            parser.__init__(self, stream)
-            yaml.constructor.SafeConstructor.__init__(self)
-            yaml.resolver.Resolver.__init__(self)
+    def start(self: Any, stream: str) -> None:
+        parser.__init__(self, stream)
+        yaml.constructor.SafeConstructor.__init__(self)
+        yaml.resolver.Resolver.__init__(self)
 
-    return QuickLoader
+    return type("QuickLoader", (parser, base), {"__init__": start})

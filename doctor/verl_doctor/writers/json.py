@@ -67,13 +67,14 @@ def write(report: Report) -> str:
         results=[_result(result) for result in report.results],
         facts=report.facts,
     )
-    encoded = msgspec.json.format(_encode(document), indent=2)
-    return encoded.decode("utf-8") + "\n"
+    return encode(document)
 
 
-def _encode(document: ReportDocument) -> bytes:
+def encode(document: msgspec.Struct) -> str:
+    """A document as indented JSON, ending with a newline."""
     # A word of a command line may hold bytes that are no UTF-8 (surrogates in Python), which JSON cannot carry.
-    return msgspec.json.encode(_without_surrogates(msgspec.to_builtins(document)))
+    encoded = msgspec.json.encode(_without_surrogates(msgspec.to_builtins(document)))
+    return msgspec.json.format(encoded, indent=2).decode("utf-8") + "\n"
 
 
 def _without_surrogates(value: Any) -> Any:

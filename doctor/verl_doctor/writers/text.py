@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from verl_doctor.report import Report, Result, Severity
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 _STYLE = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.INFO: "bold cyan"}
 _MARK = {Severity.ERROR: "✗", Severity.WARNING: "!", Severity.INFO: "·"}
+_SHOWN_OF_ONE_CODE = 3
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -22,8 +24,9 @@ def write(report: Report, console: Console, translator: Translator, verbosity: i
     page = _Page(console, translator, verbosity)
     if verbosity >= 0:
         page.jobs(report)
-        for result in report.findings:
+        for result, others in _folded(report.findings, verbosity):
             page.finding(result, show_job=len(report.jobs) > 1)
+            page.others(others)
         page.not_looked_at(report)
     if verbosity >= 2:
         page.facts(report)
@@ -79,6 +82,14 @@ class _Page:
                 self.line(command, indent=6)
         self.console.print()
 
+    def others(self, results: list[Result]) -> None:
+        if results:
+            targets = ", ".join(dict.fromkeys(result.target for result in results))
+            self.line(
+                self._say("and {n} more of {code}: {targets}", n=len(results), code=results[0].code, targets=targets), indent=2
+            )
+            self.console.print()
+
     def not_looked_at(self, report: Report) -> None:
         undecided = [result for result in report.results if result.state in {"unknown", "skip", "crash"}]
         shown = [result for result in undecided if self.verbosity >= 1 or result.essential or result.state == "crash"]
@@ -96,13 +107,12 @@ class _Page:
 
     def counts(self, report: Report) -> None:
         summary = report.summary
-        found = self._say(
-            "{errors} errors, {warnings} warnings, {infos} notes; {passed} checks passed",
-            errors=summary.errors,
-            warnings=summary.warnings,
-            infos=summary.infos,
-            passed=summary.passed,
-        )
+        counts = [
+            self._count(summary.errors, "{n} error", "{n} errors"),
+            self._count(summary.warnings, "{n} warning", "{n} warnings"),
+            self._count(summary.infos, "{n} note", "{n} notes"),
+        ]
+        found = self._say(", ").join(counts) + self._say("; {passed} checks passed", passed=summary.passed)
         undecided = summary.unknown + summary.skipped + summary.crashed
         if undecided:
             found += self._say(", {undecided} could not be decided", undecided=undecided)
@@ -113,8 +123,22 @@ class _Page:
             worst = report.findings[0].code
             self.line(self._say("`verl-doctor explain {code}` tells more about a code.", code=worst), style="dim")
 
+    def _count(self, number: int, one: str, several: str) -> str:
+        return self._say(one if number == 1 else several, n=number)
+
     def _say(self, template: str, **values: object) -> str:
         return self.translator.interface(template, **values)
+
+
+def _folded(findings: list[Result], verbosity: int) -> Iterator[tuple[Result, list[Result]]]:
+    """Each finding with those that are folded under it: of one code and severity only the first few are shown in full."""
+    groups: dict[tuple[str, Severity], list[Result]] = {}
+    for result in findings:
+        groups.setdefault((result.code, result.severity), []).append(result)
+    for group in groups.values():
+        shown = len(group) if verbosity >= 1 or len(group) == _SHOWN_OF_ONE_CODE + 1 else _SHOWN_OF_ONE_CODE
+        for number, result in enumerate(group[:shown], start=1):
+            yield result, group[shown:] if number == shown else []
 
 
 def _place(result: Result) -> str:

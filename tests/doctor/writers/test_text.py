@@ -50,7 +50,7 @@ def test_a_finding_says_what_where_and_what_to_do():
     assert "trainer.logger  ← override (run.sh:23)" in page
     assert "fix: do that" in page
     assert "      verl-doctor --help" in page
-    assert "1 errors, 0 warnings, 0 notes; 0 checks passed." in page
+    assert "1 error, 0 warnings, 0 notes; 0 checks passed." in page
     assert "verl-doctor explain DOCTOR001" in page
 
 
@@ -77,7 +77,7 @@ def test_what_could_not_be_decided_is_counted_and_shown_on_request():
 def test_evidence_with_v_and_counts_alone_with_q():
     assert "seen: something" in written(finding(), verbosity=1)
     assert "seen" not in written(finding())
-    assert written(finding(), verbosity=-1) == "1 errors, 0 warnings, 0 notes; 0 checks passed.\n"
+    assert written(finding(), verbosity=-1) == "1 error, 0 warnings, 0 notes; 0 checks passed.\n"
 
 
 @pytest.mark.parametrize("hostile", ["\x1b[31mred", "\x1b]8;;http://evil\x07", "a\u202eb", "\x00", "\r\r"])
@@ -102,3 +102,12 @@ def test_no_colour_when_piped_and_width_of_chinese_is_kept_on_a_terminal():
 def test_a_credential_in_a_value_is_not_written():
     token = "0123456789abcdef0123456789abcdef01234567"
     assert token not in written(finding(message=Message("{x}", {"x": token}), target=token, evidence={"k": token}), verbosity=2)
+
+
+def test_many_findings_of_one_code_are_folded_unless_asked_for():
+    findings = [finding(target=f"key.{number}") for number in range(9)]
+    page = written(*findings)
+    assert page.count("✗ error DOCTOR001") == 3
+    assert "and 6 more of DOCTOR001: key.3, key.4, key.5, key.6, key.7, key.8" in page
+    assert written(*findings, verbosity=1).count("✗ error DOCTOR001") == 9
+    assert written(*findings[:4]).count("✗ error DOCTOR001") == 4
