@@ -31,12 +31,12 @@ def _logs(job: Job) -> bool:
     return tracks(job) and "mlflow" in job.loggers
 
 
-def _connects(job: Job) -> bool:
+def connects(job: Job) -> bool:
     """Whether MLflow is used at all, as a logger or for rollout traces. Raises Undetermined."""
     return _logs(job) or (trace_backend(job) == "mlflow" and job.verl.release >= (0, 5))
 
 
-def _release(packages: Packages) -> tuple[int, ...]:
+def release_of(packages: Packages) -> tuple[int, ...]:
     """The release of mlflow or mlflow-skinny; the newest when neither is installed. Raises Undetermined."""
     return packages.release("mlflow") or packages.release("mlflow-skinny") or NEWEST
 
@@ -45,7 +45,7 @@ def _version(packages: Packages) -> str:
     return packages.version("mlflow") or packages.version("mlflow-skinny") or ""
 
 
-def _address(job: Job, environment: Environment, packages: Packages, files: MlflowFiles) -> str:
+def tracking_address(job: Job, environment: Environment, packages: Packages, files: MlflowFiles) -> str:
     """The tracking address that verl ends up with. Raises Undetermined.
 
     Since 0.5.0 verl has a default of its own; before, MLflow's holds (mlflow 3.17.2, tracking/_tracking_service/utils.py).
@@ -57,10 +57,10 @@ def _address(job: Job, environment: Environment, packages: Packages, files: Mlfl
         return DEFAULT_OF_VERL
     if files.unseen:
         raise Undetermined(f"whether ./mlruns exists is not known: {files.unseen}")
-    return "./mlruns" if _release(packages) < (3, 7) or files.file_store else "sqlite:///mlflow.db"
+    return "./mlruns" if release_of(packages) < (3, 7) or files.file_store else "sqlite:///mlflow.db"
 
 
-def _kind(address: str) -> str:
+def kind_of(address: str) -> str:
     """`file`, `http`, one of `DATABASES`, `managed`, or empty for an address that MLflow refuses or a plug-in may know."""
     name = scheme(address.strip())
     lowered = name.lower()
@@ -121,12 +121,12 @@ def mlflow_file_store_refused(
     See: mlflow 3.17.2 store/tracking/file_store.py
          https://github.com/mlflow/mlflow/issues/23634
     """
-    if not _connects(job):
+    if not connects(job):
         return
-    address = _address(job, environment, packages, mlflow_files)
-    if _kind(address) != "file" or not address.strip() or _meant_as_address(address):
+    address = tracking_address(job, environment, packages, mlflow_files)
+    if kind_of(address) != "file" or not address.strip() or _meant_as_address(address):
         return
-    if _release(packages) >= FILE_STORE_REFUSED and not _is_allowed(given(environment, "MLFLOW_ALLOW_FILE_STORE")):
+    if release_of(packages) >= FILE_STORE_REFUSED and not _is_allowed(given(environment, "MLFLOW_ALLOW_FILE_STORE")):
         yield finding(
             'mlflow {version} refuses the folder "{address}" as a tracking address: nothing will be logged to MLflow',
             at=_at(environment, job),
@@ -180,12 +180,12 @@ def mlflow_file_store_deprecated(
 
     See: mlflow 3.17.2 store/tracking/file_store.py
     """
-    if not _connects(job):
+    if not connects(job):
         return
-    address = _address(job, environment, packages, mlflow_files)
-    if _kind(address) != "file" or not address.strip() or _meant_as_address(address):
+    address = tracking_address(job, environment, packages, mlflow_files)
+    if kind_of(address) != "file" or not address.strip() or _meant_as_address(address):
         return
-    if FILE_STORE_DEPRECATED <= _release(packages) < FILE_STORE_REFUSED:
+    if FILE_STORE_DEPRECATED <= release_of(packages) < FILE_STORE_REFUSED:
         yield finding(
             'the tracking address "{address}" is a folder; mlflow {version} still writes to it, and 3.13 refuses it',
             at=_at(environment, job),
@@ -221,9 +221,9 @@ def mlflow_uri_empty(job: Job, environment: Environment, packages: Packages) -> 
     See: verl 0.9.1 verl/utils/tracking.py
     """
     variable = environment.given(URI)
-    if not _connects(job) or variable is None or environment.text(URI).strip() or job.verl.release < (0, 5):
+    if not connects(job) or variable is None or environment.text(URI).strip() or job.verl.release < (0, 5):
         return
-    refused = _release(packages) >= FILE_STORE_REFUSED
+    refused = release_of(packages) >= FILE_STORE_REFUSED
     yield finding(
         "MLFLOW_TRACKING_URI is set and empty: verl takes it for a folder, which this mlflow refuses"
         if refused
@@ -300,7 +300,7 @@ def mlflow_uri_invalid(job: Job, environment: Environment) -> Iterator[Finding]:
     See: mlflow 3.17.2 tracking/_tracking_service/utils.py and utils/uri.py
     """
     variable = environment.given(URI)
-    if not _connects(job) or variable is None:
+    if not connects(job) or variable is None:
         return
     address = environment.text(URI)
     template, suggestion = _what_is_wrong(address)
@@ -374,7 +374,7 @@ def mlflow_sqlite_slashes(job: Job, environment: Environment) -> Iterator[Findin
 
     See: mlflow 3.17.2 with SQLAlchemy 2.1 (measured)
     """
-    address = given(environment, URI) if _connects(job) else ""
+    address = given(environment, URI) if connects(job) else ""
     match = re.fullmatch(r"\s*(sqlite(?:\+\w+)?):(/{0,2})([^/].*)", address)
     if match:
         yield finding(
@@ -419,7 +419,7 @@ def mlflow_sqlite_relative(job: Job, environment: Environment) -> Iterator[Findi
 
     See: mlflow 3.17.2 with SQLAlchemy 2.1 (measured)
     """
-    address = given(environment, URI) if _connects(job) else ""
+    address = given(environment, URI) if connects(job) else ""
     match = re.fullmatch(r"\s*sqlite(?:\+\w+)?:///([^/:].*)", address)
     if not match:
         return
@@ -466,7 +466,7 @@ def mlflow_store_in_tmp(job: Job, environment: Environment) -> Iterator[Finding]
     See: verl 0.9.1 verl/utils/tracking.py
          https://github.com/mlflow/mlflow/issues/7206
     """
-    if not _connects(job):
+    if not connects(job):
         return
     address = environment.get(URI)
     if address is None and job.verl.release >= (0, 5):
@@ -510,8 +510,8 @@ def mlflow_server_on_loopback(job: Job, environment: Environment) -> Iterator[Fi
     See: https://github.com/mlflow/mlflow/issues/12154
          mlflow 3.17.2 (refused connection with default retries: 247 s for each of verl's three attempts)
     """
-    address = given(environment, URI) if _connects(job) else ""
-    if _kind(address) != "http" or not is_loopback(address):
+    address = given(environment, URI) if connects(job) else ""
+    if kind_of(address) != "http" or not is_loopback(address):
         return
     if _nodes(job) > 1 or environment.unseen:
         yield finding(
@@ -544,8 +544,8 @@ def mlflow_credentials_in_uri(job: Job, environment: Environment) -> Iterator[Fi
 
     See: mlflow 3.17.2 tracking/fluent.py (measured)
     """
-    address = given(environment, URI) if _connects(job) else ""
-    if _kind(address) == "http" and has_userinfo(address):
+    address = given(environment, URI) if connects(job) else ""
+    if kind_of(address) == "http" and has_userinfo(address):
         yield finding(
             "MLFLOW_TRACKING_URI holds credentials ({address}); MLflow prints them into the console log",
             at=environment.given(URI),
@@ -586,8 +586,8 @@ def mlflow_credentials_incomplete(job: Job, environment: Environment, mlflow_fil
 
     See: mlflow 3.17.2 utils/credentials.py
     """
-    address = given(environment, URI) if _connects(job) else ""
-    if _kind(address) != "http" or mlflow_files.unseen or mlflow_files.credentials or has_userinfo(address):
+    address = given(environment, URI) if connects(job) else ""
+    if kind_of(address) != "http" or mlflow_files.unseen or mlflow_files.credentials or has_userinfo(address):
         return
     if host(address) in mlflow_files.netrc_machines or "default" in mlflow_files.netrc_machines:
         return
@@ -655,8 +655,8 @@ def mlflow_driver_missing(job: Job, environment: Environment, packages: Packages
     See: SQLAlchemy 2.1 dialects/postgresql (measured with mlflow 3.17.2)
          https://github.com/mlflow/mlflow/issues/20926
     """
-    address = given(environment, URI) if _connects(job) else ""
-    if _kind(address) not in {"postgresql", "mysql", "mssql"}:
+    address = given(environment, URI) if connects(job) else ""
+    if kind_of(address) not in {"postgresql", "mysql", "mssql"}:
         return
     dialect = scheme(address.strip())
     if dialect == "postgresql":
@@ -700,10 +700,14 @@ def mlflow_sqlalchemy_too_new(
 
     See: https://github.com/mlflow/mlflow/pull/20203
     """
-    if not _connects(job) or _release(packages) >= (3, 9):
+    if not connects(job) or release_of(packages) >= (3, 9):
         return
     sqlalchemy = packages.release("sqlalchemy")
-    if sqlalchemy is None or sqlalchemy < (2, 1) or _kind(_address(job, environment, packages, mlflow_files)) not in DATABASES:
+    if (
+        sqlalchemy is None
+        or sqlalchemy < (2, 1)
+        or kind_of(tracking_address(job, environment, packages, mlflow_files)) not in DATABASES
+    ):
         return
     yield finding(
         "mlflow {version} cannot open a database with SQLAlchemy {sqlalchemy}",
@@ -746,9 +750,9 @@ def mlflow_skinny_without_database(
 
     See: mlflow-skinny 3.17.2 (measured)
     """
-    if not _connects(job) or packages.version("mlflow") or not packages.version("mlflow-skinny"):
+    if not connects(job) or packages.version("mlflow") or not packages.version("mlflow-skinny"):
         return
-    if _kind(_address(job, environment, packages, mlflow_files)) not in DATABASES:
+    if kind_of(tracking_address(job, environment, packages, mlflow_files)) not in DATABASES:
         return
     missing = [name for name in ("sqlalchemy", "alembic") if packages.version(name) is None]
     if missing:
@@ -933,7 +937,7 @@ def mlflow_name_too_long(job: Job, environment: Environment) -> Iterator[Finding
     """
     if not _logs(job):
         return
-    strict = _kind(given(environment, URI)) in {"postgresql", "mysql"}
+    strict = kind_of(given(environment, URI)) in {"postgresql", "mysql"}
     limits = {"trainer.project_name": 256 if strict else 500} | ({"trainer.experiment_name": 250} if strict else {})
     for key, limit in limits.items():
         name = job.get(key)
@@ -976,7 +980,7 @@ def mlflow_traces_need_mlflow_3(job: Job, packages: Packages) -> Iterator[Findin
     """
     if trace_backend(job) != "mlflow" or job.verl.release < (0, 5) or uses_v1_trainer(job) or not uses_agent_loop(job):
         return
-    if _release(packages) < (3,):
+    if release_of(packages) < (3,):
         yield finding(
             "mlflow {version} cannot take verl's rollout traces, which need mlflow 3",
             at=job.settings[f"{TRACE}.backend"],
@@ -1016,7 +1020,7 @@ def mlflow_retries_refused(job: Job, environment: Environment) -> Iterator[Findi
     """
     name = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
     variable = environment.given(name)
-    if not _connects(job) or variable is None or _kind(given(environment, URI)) != "http":
+    if not connects(job) or variable is None or kind_of(given(environment, URI)) != "http":
         return
     if environment.given("_MLFLOW_HTTP_REQUEST_MAX_RETRIES_LIMIT") is not None:
         return
@@ -1122,7 +1126,7 @@ def mlflow_variables_left_behind(job: Job, environment: Environment) -> Iterator
     See: verl 0.9.1 verl/trainer/constants_ppo.py
          https://github.com/NovaSky-AI/SkyRL/issues/135
     """
-    forgotten = left_behind(environment, LEFT_BEHIND) if _connects(job) else []
+    forgotten = left_behind(environment, LEFT_BEHIND) if connects(job) else []
     if not forgotten:
         return
     address_is_lost = any(variable.name == URI for variable in forgotten)
@@ -1181,8 +1185,8 @@ def mlflow_netrc_overrides(job: Job, environment: Environment, mlflow_files: Mlf
 
     See: mlflow 3.17.2 (measured)
     """
-    address = given(environment, URI) if _connects(job) else ""
-    if _kind(address) != "http" or not {host(address), "default"} & set(mlflow_files.netrc_machines):
+    address = given(environment, URI) if connects(job) else ""
+    if kind_of(address) != "http" or not {host(address), "default"} & set(mlflow_files.netrc_machines):
         return
     names = ("MLFLOW_TRACKING_TOKEN", "MLFLOW_TRACKING_PASSWORD")
     used = next((name for name in names if secret(environment, name)), "")

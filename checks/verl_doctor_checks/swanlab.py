@@ -25,7 +25,7 @@ OLD = {"swanlab": "0.7.20"}
 LOGIN = {"path": "/home/user/.swanlab/.netrc", "host": "https://api.swanlab.cn", "key": KEY}
 
 
-def _logs(job: Job) -> bool:
+def logs_to_swanlab(job: Job) -> bool:
     return tracks(job) and "swanlab" in job.loggers
 
 
@@ -34,7 +34,7 @@ def _release(packages: Packages) -> tuple[int, ...]:
     return packages.release("swanlab") or NEWEST
 
 
-def _known_release(packages: Packages) -> tuple[int, ...]:
+def known_release(packages: Packages) -> tuple[int, ...]:
     return NEWEST if packages.unseen else _release(packages)
 
 
@@ -43,7 +43,7 @@ def _mode(environment: Environment) -> str:
     return environment.text("SWANLAB_MODE", "cloud")
 
 
-def _is_online(environment: Environment) -> bool:
+def is_online(environment: Environment) -> bool:
     return _mode(environment) in {"cloud", "online"}
 
 
@@ -103,7 +103,7 @@ def swanlab_key_missing(
     See: swanlab 0.10.3 sdk/internal/settings/__init__.py
          https://github.com/SwanHubX/SwanLab/issues/1503
     """
-    if not _logs(job) or secret(environment, "SWANLAB_API_KEY") or not _is_online(environment):
+    if not logs_to_swanlab(job) or secret(environment, "SWANLAB_API_KEY") or not is_online(environment):
         return
     if environment.get("SWANLAB_API_KEY"):
         return
@@ -112,8 +112,8 @@ def swanlab_key_missing(
     if swanlab_files.secrets_folder:
         raise Undetermined("SWANLAB_SECRETS_DIR may hold the key")
     emptied = environment.given("SWANLAB_API_KEY")
-    hides_login = emptied is not None and _known_release(packages) >= REWRITTEN
-    usable = [] if hides_login else [login for login in swanlab_files.logins if _is_for(login.host, environment, swanlab_files)]
+    hides_login = emptied is not None and known_release(packages) >= REWRITTEN
+    usable = [] if hides_login else [login for login in swanlab_files.logins if is_for(login.host, environment, swanlab_files)]
     beating = [s for s in swanlab_files.strong if s.name == "SWANLAB_API_KEY" and s.value]
     if any(login.key for login in usable) or beating or (not emptied and _in_files(swanlab_files, "SWANLAB_API_KEY")):
         return
@@ -146,7 +146,7 @@ def swanlab_key_missing(
     )
 
 
-def _is_for(stored: str, environment: Environment, files: SwanlabFiles) -> bool:
+def is_for(stored: str, environment: Environment, files: SwanlabFiles) -> bool:
     """Whether a stored login is used: SwanLab wants the same server, or none named."""
     beating = next((setting for setting in files.strong if setting.name == "SWANLAB_API_HOST"), None)
     named = str(beating.value) if beating else environment.text("SWANLAB_API_HOST")
@@ -188,7 +188,7 @@ def swanlab_key_in_offline_mode(job: Job, environment: Environment) -> Iterator[
     See: verl 0.9.1 verl/utils/tracking.py
          swanlab 0.10.3 (measured without network; 0.6.13, 0.7.20 and 0.8.5 do the same)
     """
-    if not _logs(job) or not secret(environment, "SWANLAB_API_KEY"):
+    if not logs_to_swanlab(job) or not secret(environment, "SWANLAB_API_KEY"):
         return
     mode = given(environment, "SWANLAB_MODE")
     if mode in {"offline", "local", "disabled"}:
@@ -236,9 +236,9 @@ def swanlab_mode_invalid(job: Job, environment: Environment, packages: Packages)
          swanlab 0.7.20 data/utils.py
     """
     variable = environment.given("SWANLAB_MODE")
-    if not _logs(job) or variable is None:
+    if not logs_to_swanlab(job) or variable is None:
         return
-    release = _known_release(packages)
+    release = known_release(packages)
     modes = ["cloud", "disabled", "local"]
     modes += ["offline"] if release >= (0, 5) else []
     modes += ["online"] if release >= REWRITTEN else []
@@ -287,7 +287,7 @@ def swanlab_board_missing(job: Job, environment: Environment, packages: Packages
     See: swanlab 0.10.3 and 0.7.20 (measured)
          https://github.com/datawhalechina/happy-llm/issues/104
     """
-    if not _logs(job) or given(environment, "SWANLAB_MODE") != "local":
+    if not logs_to_swanlab(job) or given(environment, "SWANLAB_MODE") != "local":
         return
     release = _release(packages)
     if release < (0, 6) or packages.version("swanboard") is not None:
@@ -336,13 +336,13 @@ def swanlab_project_name(job: Job, packages: Packages) -> Iterator[Finding]:
     See: swanlab 0.10.3 sdk/internal/pkg/constraints/__init__.py
          https://github.com/SwanHubX/SwanLab/issues/719
     """
-    name = job.get("trainer.project_name") if _logs(job) else None
+    name = job.get("trainer.project_name") if logs_to_swanlab(job) else None
     if not isinstance(name, str) or not name.strip():
         return
     wrong = sorted(set(re.findall(r"[^0-9a-zA-Z_\-+.]", name)))
     if wrong:
         template = 'trainer.project_name "{name}" contains "{characters}", which SwanLab refuses'
-    elif len(name) > 100 and _known_release(packages) >= REWRITTEN:
+    elif len(name) > 100 and known_release(packages) >= REWRITTEN:
         template = "trainer.project_name has {length} characters, and SwanLab allows 100"
     else:
         return
@@ -384,10 +384,10 @@ def swanlab_experiment_name_too_long(job: Job, packages: Packages) -> Iterator[F
     See: swanlab 0.10.3 sdk/internal/pkg/constraints/__init__.py
          swanlab 0.7.20 formatter.py
     """
-    name = job.get("trainer.experiment_name") if _logs(job) else None
+    name = job.get("trainer.experiment_name") if logs_to_swanlab(job) else None
     if not isinstance(name, str) or len(name) <= 250:
         return
-    refused = _known_release(packages) >= REWRITTEN
+    refused = known_release(packages) >= REWRITTEN
     if len(name) > (512 if refused else 250):
         yield finding(
             "trainer.experiment_name has {length} characters, and SwanLab allows 512"
@@ -433,10 +433,10 @@ def swanlab_api_host(job: Job, environment: Environment, packages: Packages) -> 
          swanlab 0.7.20 package.py
     """
     variable = environment.given("SWANLAB_API_HOST")
-    if not _logs(job) or variable is None:
+    if not logs_to_swanlab(job) or variable is None:
         return
     address = environment.text("SWANLAB_API_HOST")
-    old = _known_release(packages) < REWRITTEN
+    old = known_release(packages) < REWRITTEN
     has_scheme = scheme(address).lower() in {"http", "https"} and "://" in address
     if not address.strip():
         template = "SWANLAB_API_HOST is set and empty, which SwanLab refuses"
@@ -509,10 +509,15 @@ def swanlab_server_only_in_login(
 
     See: swanlab 0.10.3 sdk/internal/settings/__init__.py (`load_api_key`)
     """
-    if not _logs(job) or not secret(environment, "SWANLAB_API_KEY") or not _is_online(environment) or swanlab_files.unseen:
+    if (
+        not logs_to_swanlab(job)
+        or not secret(environment, "SWANLAB_API_KEY")
+        or not is_online(environment)
+        or swanlab_files.unseen
+    ):
         return
     stored = next((login for login in swanlab_files.logins if login.host), None)
-    if stored is None or host(_normal(stored.host)) == PUBLIC_HOST or _known_release(packages) < REWRITTEN:
+    if stored is None or host(_normal(stored.host)) == PUBLIC_HOST or known_release(packages) < REWRITTEN:
         return
     if not environment.get("SWANLAB_API_HOST") and not _in_files(swanlab_files, "SWANLAB_API_HOST"):
         yield finding(
@@ -577,7 +582,7 @@ def swanlab_file_beats_variable(
 
     See: swanlab 0.10.3 sdk/internal/settings/__init__.py (`settings_customise_sources`, measured)
     """
-    if not _logs(job) or _known_release(packages) < REWRITTEN:
+    if not logs_to_swanlab(job) or known_release(packages) < REWRITTEN:
         return
     for setting in swanlab_files.strong:
         variable = environment.given(setting.name)
@@ -633,10 +638,10 @@ def swanlab_run_id_without_resume(job: Job, environment: Environment, packages: 
     See: swanlab 0.10.3 sdk/cmd/init.py
          swanlab 0.7.20 data/sdk.py
     """
-    if not _logs(job) or not given(environment, "SWANLAB_RUN_ID"):
+    if not logs_to_swanlab(job) or not given(environment, "SWANLAB_RUN_ID"):
         return
-    release = _known_release(packages)
-    if release < (0, 6) or (release >= REWRITTEN and not _is_online(environment)):
+    release = known_release(packages)
+    if release < (0, 6) or (release >= REWRITTEN and not is_online(environment)):
         return
     if any(environment.text(name).lower() in RESUMING for name in ("SWANLAB_RESUME", "SWANLAB_RUN_RESUME")):
         return
@@ -673,7 +678,7 @@ def swanlab_workspace_name(job: Job, environment: Environment, packages: Package
 
     See: swanlab 0.10.3 sdk/internal/pkg/constraints/__init__.py
     """
-    if not _logs(job) or _known_release(packages) < REWRITTEN:
+    if not logs_to_swanlab(job) or known_release(packages) < REWRITTEN:
         return
     for name in ("SWANLAB_WORKSPACE", "SWANLAB_PROJECT_WORKSPACE"):
         value = given(environment, name)
@@ -716,7 +721,7 @@ def swanlab_key_length(job: Job, environment: Environment, packages: Packages) -
 
     See: swanlab 0.7.20 error.py
     """
-    key = secret(environment, "SWANLAB_API_KEY") if _logs(job) else None
+    key = secret(environment, "SWANLAB_API_KEY") if logs_to_swanlab(job) else None
     if key is not None and not key.is_placeholder and key.length != 21 and _release(packages) < REWRITTEN:
         yield finding(
             "SWANLAB_API_KEY has {length} characters, and swanlab {version} wants 21",
@@ -751,7 +756,12 @@ def swanlab_has_no_tables(job: Job, packages: Packages) -> Iterator[Finding]:
     See: verl 0.9.1 verl/utils/tracking.py (`log_generations_to_swanlab`)
          https://github.com/verl-project/verl/issues/3365
     """
-    if not _logs(job) or not generates(job) or job.verl.release < (0, 5) or not job.get("trainer.log_val_generations"):
+    if (
+        not logs_to_swanlab(job)
+        or not generates(job)
+        or job.verl.release < (0, 5)
+        or not job.get("trainer.log_val_generations")
+    ):
         return
     if _release(packages) < (0, 6):
         yield finding(
@@ -790,7 +800,7 @@ def swanlab_protobuf_too_old(job: Job, packages: Packages) -> Iterator[Finding]:
 
     See: swanlab 0.10.3 METADATA (import measured with protobuf 6.30.2, 5.29.5 and 4.25.8)
     """
-    if not _logs(job) or _release(packages) < REWRITTEN:
+    if not logs_to_swanlab(job) or _release(packages) < REWRITTEN:
         return
     protobuf = packages.release("protobuf")
     if protobuf is not None and protobuf < (6, 31, 1):
@@ -825,7 +835,7 @@ def swanlab_debug_prints_key(job: Job, environment: Environment, packages: Packa
 
     See: swanlab 0.10.3 sdk/internal/settings/__init__.py (`load_api_key`, measured)
     """
-    if _logs(job) and is_true(given(environment, "SWANLAB_DEBUG")) and _known_release(packages) >= REWRITTEN:
+    if logs_to_swanlab(job) and is_true(given(environment, "SWANLAB_DEBUG")) and known_release(packages) >= REWRITTEN:
         yield finding(
             "SWANLAB_DEBUG makes SwanLab print the stored API key into the log",
             at=environment.given("SWANLAB_DEBUG"),
@@ -857,7 +867,7 @@ def swanlab_stored_login_used(job: Job, environment: Environment, swanlab_files:
 
     See: https://github.com/SwanHubX/SwanLab/issues/1357
     """
-    if not _logs(job) or swanlab_files.unseen or secret(environment, "SWANLAB_API_KEY") or not _is_online(environment):
+    if not logs_to_swanlab(job) or swanlab_files.unseen or secret(environment, "SWANLAB_API_KEY") or not is_online(environment):
         return
     if environment.get("SWANLAB_API_KEY") is not None or _in_files(swanlab_files, "SWANLAB_API_KEY"):
         return
@@ -891,7 +901,7 @@ def swanlab_key_placeholder(job: Job, environment: Environment) -> Iterator[Find
 
     See: verl 0.9.1 verl/utils/tracking.py
     """
-    key = secret(environment, "SWANLAB_API_KEY") if _logs(job) else None
+    key = secret(environment, "SWANLAB_API_KEY") if logs_to_swanlab(job) else None
     if isinstance(key, Secret) and key.is_placeholder:
         yield finding(
             "SWANLAB_API_KEY is the placeholder of an example, not a key",
@@ -938,7 +948,7 @@ def swanlab_variables_left_behind(job: Job, environment: Environment) -> Iterato
 
     See: verl 0.9.1 verl/trainer/constants_ppo.py
     """
-    if not _logs(job):
+    if not logs_to_swanlab(job):
         return
     forgotten = left_behind(environment, LEFT_BEHIND)
     if given(environment, "SWANLAB_MODE") in {"offline", "local", "disabled"} or not environment.unseen:
@@ -977,7 +987,7 @@ def swanlab_settings_file_broken(job: Job, packages: Packages, swanlab_files: Sw
 
     See: swanlab 0.10.3 sdk/internal/settings/__init__.py (measured)
     """
-    if not _logs(job) or _known_release(packages) < REWRITTEN:
+    if not logs_to_swanlab(job) or known_release(packages) < REWRITTEN:
         return
     for path in swanlab_files.broken:
         yield finding(

@@ -45,7 +45,7 @@ NETRC = {"keys": {"api.wandb.ai": KEY}}
 ONLINE = {"WANDB_API_KEY": KEY}
 
 
-def _logs(job: Job) -> bool:
+def logs_to_wandb(job: Job) -> bool:
     return tracks(job) and "wandb" in job.loggers
 
 
@@ -54,12 +54,12 @@ def _release(packages: Packages) -> tuple[int, ...]:
     return packages.release("wandb") or NEWEST
 
 
-def _known_release(packages: Packages) -> tuple[int, ...]:
+def known_release(packages: Packages) -> tuple[int, ...]:
     """As `_release`, but the newest also when the installed packages are not known."""
     return NEWEST if packages.unseen else _release(packages)
 
 
-def _applied_settings(files: WandbFiles, packages: Packages) -> dict[str, Any]:
+def applied_settings(files: WandbFiles, packages: Packages) -> dict[str, Any]:
     """The values of the settings files that count, the nearest file first. Raises Undetermined when they were not seen."""
     if files.unseen:
         raise Undetermined(f"the settings files of wandb were not looked at: {files.unseen}")
@@ -72,10 +72,10 @@ def _mode(environment: Environment, files: WandbFiles, packages: Packages) -> st
     """The mode in which wandb starts. Raises Undetermined."""
     if environment.given("WANDB_MODE") is not None or environment.unseen:
         return environment.text("WANDB_MODE")
-    return str(_applied_settings(files, packages).get("mode", "online"))
+    return str(applied_settings(files, packages).get("mode", "online"))
 
 
-def _records_online(environment: Environment, files: WandbFiles, packages: Packages) -> bool:
+def records_online(environment: Environment, files: WandbFiles, packages: Packages) -> bool:
     mode = _mode(environment, files, packages)
     return mode in MODES and mode not in LOCAL_MODES
 
@@ -85,18 +85,18 @@ def _is_disabled(environment: Environment) -> bool:
     return environment.given("WANDB_MODE") is not None and environment.get("WANDB_MODE") == "disabled"
 
 
-def _base_url(environment: Environment, files: WandbFiles, packages: Packages) -> str:
+def server_url(environment: Environment, files: WandbFiles, packages: Packages) -> str:
     """The server that wandb talks to. Raises Undetermined."""
     if environment.given("WANDB_BASE_URL") is not None or environment.unseen:
         address = environment.text("WANDB_BASE_URL")
     else:
-        address = str(_applied_settings(files, packages).get("base_url", ""))
+        address = str(applied_settings(files, packages).get("base_url", ""))
     if address:
         return address
-    return "https://api.forge.coreweave.com" if _known_release(packages) >= (0, 31) else "https://api.wandb.ai"
+    return "https://api.forge.coreweave.com" if known_release(packages) >= (0, 31) else "https://api.wandb.ai"
 
 
-def _machines(address: str, packages: Packages) -> set[str]:
+def netrc_machines(address: str, packages: Packages) -> set[str]:
     """The netrc machines whose key wandb takes for this server.
 
     0.23.1 and later match the host with its port, 0.16 to 0.22 without (measured with 0.16.6, 0.19.11, 0.22.3, 0.28.2, 0.31.0).
@@ -109,7 +109,7 @@ def _machines(address: str, packages: Packages) -> set[str]:
     return machines | {"default"}
 
 
-def _stored_key(login: WandbLogin, machines: set[str]) -> Secret | None:
+def stored_key(login: WandbLogin, machines: set[str]) -> Secret | None:
     if login.unseen:
         raise Undetermined(f"the stored login of wandb was not looked at: {login.unseen}")
     found = [key for machine, key in login.keys.items() if machine in machines and machine != "default"]
@@ -176,15 +176,15 @@ def wandb_key_missing(
     See: wandb 0.31.0 sdk/lib/wbauth/authenticate.py
          https://github.com/hiyouga/EasyR1/issues/69
     """
-    if not _logs(job) or secret(environment, "WANDB_API_KEY") or given(environment, "WANDB_IDENTITY_TOKEN_FILE"):
+    if not logs_to_wandb(job) or secret(environment, "WANDB_API_KEY") or given(environment, "WANDB_IDENTITY_TOKEN_FILE"):
         return
-    if not _records_online(environment, wandb_files, packages) or environment.get("WANDB_API_KEY"):
+    if not records_online(environment, wandb_files, packages) or environment.get("WANDB_API_KEY"):
         return
-    if _known_release(packages) < KEY_FORMAT_IS_CHECKED and given(environment, "WANDB_ANONYMOUS") in {"must", "allow"}:
+    if known_release(packages) < KEY_FORMAT_IS_CHECKED and given(environment, "WANDB_ANONYMOUS") in {"must", "allow"}:
         return
-    address = _base_url(environment, wandb_files, packages)
-    machines = _machines(address, packages)
-    if _stored_key(wandb_login, machines) or _applied_settings(wandb_files, packages).get("api_key"):
+    address = server_url(environment, wandb_files, packages)
+    machines = netrc_machines(address, packages)
+    if stored_key(wandb_login, machines) or applied_settings(wandb_files, packages).get("api_key"):
         return
     server = host_and_port(address)
     near = [name for name in wandb_login.keys if name != "default" and _is_near(name, server)]
@@ -261,7 +261,7 @@ def wandb_variables_left_behind(job: Job, environment: Environment) -> Iterator[
     See: verl 0.9.1 verl/trainer/constants_ppo.py
          https://github.com/ray-project/ray/issues/30845
     """
-    if not _logs(job):
+    if not logs_to_wandb(job):
         return
     forgotten = left_behind(environment, LEFT_BEHIND)
     if given(environment, "WANDB_MODE") in LOCAL_MODES or not environment.unseen:
@@ -320,16 +320,16 @@ def wandb_key_malformed(
 
     See: wandb 0.31.0 sdk/lib/wbauth/validation.py
     """
-    if not _logs(job) or _release(packages) < KEY_FORMAT_IS_CHECKED:
+    if not logs_to_wandb(job) or _release(packages) < KEY_FORMAT_IS_CHECKED:
         return
     variable = environment.given("WANDB_API_KEY")
     key = secret(environment, "WANDB_API_KEY")
     if key is None and not environment.unseen:
-        machines = _machines(_base_url(environment, wandb_files, packages), packages)
-        key = None if wandb_login.unseen else _stored_key(wandb_login, machines)
+        machines = netrc_machines(server_url(environment, wandb_files, packages), packages)
+        key = None if wandb_login.unseen else stored_key(wandb_login, machines)
     if key is None or key.is_placeholder or key.is_quoted or key.has_blank or _has_valid_form(key, packages):
         return
-    if not _records_online(environment, wandb_files, packages):
+    if not records_online(environment, wandb_files, packages):
         return
     source = "WANDB_API_KEY" if variable else wandb_login.path
     yield finding(
@@ -375,10 +375,10 @@ def wandb_key_placeholder(job: Job, environment: Environment, packages: Packages
 
     See: verl main of January 2026, examples/sapo_trainer/run_qwen30b_sapo.sh
     """
-    if not _logs(job):
+    if not logs_to_wandb(job):
         return
     key = secret(environment, "WANDB_API_KEY")
-    if key is None or not key.is_placeholder or not _records_online(environment, wandb_files, packages):
+    if key is None or not key.is_placeholder or not records_online(environment, wandb_files, packages):
         return
     yield finding(
         "WANDB_API_KEY is the placeholder of an example, not a key",
@@ -411,14 +411,14 @@ def wandb_key_quoted(job: Job, environment: Environment, packages: Packages, wan
 
     See: wandb 0.31.0 sdk/wandb_settings.py (`validate_api_key`)
     """
-    if not _logs(job):
+    if not logs_to_wandb(job):
         return
     key = secret(environment, "WANDB_API_KEY")
     if key is None or key.is_placeholder:
         return
     if key.has_blank:
         template = "WANDB_API_KEY begins or ends with a blank or a line end, which wandb refuses in every mode"
-    elif key.is_quoted and _records_online(environment, wandb_files, packages):
+    elif key.is_quoted and records_online(environment, wandb_files, packages):
         template = "the quotes around WANDB_API_KEY have become part of the key"
     else:
         return
@@ -451,9 +451,13 @@ def wandb_two_credentials(job: Job, environment: Environment, packages: Packages
 
     See: wandb 0.31.0 sdk/lib/wbauth/authenticate.py
     """
-    if not _logs(job) or not secret(environment, "WANDB_API_KEY") or not given(environment, "WANDB_IDENTITY_TOKEN_FILE"):
+    if (
+        not logs_to_wandb(job)
+        or not secret(environment, "WANDB_API_KEY")
+        or not given(environment, "WANDB_IDENTITY_TOKEN_FILE")
+    ):
         return
-    if _release(packages) < KEY_FORMAT_IS_CHECKED or not _records_online(environment, wandb_files, packages):
+    if _release(packages) < KEY_FORMAT_IS_CHECKED or not records_online(environment, wandb_files, packages):
         return
     yield finding(
         "WANDB_API_KEY and WANDB_IDENTITY_TOKEN_FILE are both set, which wandb refuses",
@@ -487,7 +491,7 @@ def wandb_mode_invalid(job: Job, environment: Environment) -> Iterator[Finding]:
     See: wandb 0.31.0 sdk/wandb_settings.py (`mode`)
     """
     variable = environment.given("WANDB_MODE")
-    if not _logs(job) or variable is None:
+    if not logs_to_wandb(job) or variable is None:
         return
     mode = environment.text("WANDB_MODE")
     if mode in MODES:
@@ -523,7 +527,7 @@ def wandb_mode_disabled(job: Job, environment: Environment) -> Iterator[Finding]
 
     See: wandb 0.31.0 sdk/wandb_settings.py (`mode`)
     """
-    if _logs(job) and _is_disabled(environment):
+    if logs_to_wandb(job) and _is_disabled(environment):
         yield finding(
             "wandb is in trainer.logger, and WANDB_MODE=disabled makes it record nothing at all",
             at=environment.given("WANDB_MODE"),
@@ -554,7 +558,7 @@ def wandb_disabled_has_no_effect(job: Job, environment: Environment) -> Iterator
 
     See: wandb 0.31.0 sdk/wandb_settings.py (no such setting)
     """
-    if not _logs(job) or not is_true(given(environment, "WANDB_DISABLED")):
+    if not logs_to_wandb(job) or not is_true(given(environment, "WANDB_DISABLED")):
         return
     if given(environment, "WANDB_MODE") not in LOCAL_MODES:
         yield finding(
@@ -618,7 +622,7 @@ def wandb_base_url_invalid(job: Job, environment: Environment, packages: Package
     See: wandb 0.31.0 sdk/wandb_settings.py (`validate_base_url`) and sdk/lib/urls.py
     """
     variable = environment.given("WANDB_BASE_URL")
-    if not _logs(job) or variable is None:
+    if not logs_to_wandb(job) or variable is None:
         return
     address = environment.text("WANDB_BASE_URL")
     if not _is_url(address):
@@ -627,7 +631,7 @@ def wandb_base_url_invalid(job: Job, environment: Environment, packages: Package
         template = 'WANDB_BASE_URL is "{address}", the web page; clients talk to another host'
     elif re.match(r".*wandb\.ai[^\.]*$", address) and not address.startswith("https"):
         template = 'WANDB_BASE_URL is "{address}"; the public server takes https only'
-    elif host(address) in FORGE_HOSTS and not _is_forge_proxy(address) and _known_release(packages) >= (0, 31):
+    elif host(address) in FORGE_HOSTS and not _is_forge_proxy(address) and known_release(packages) >= (0, 31):
         template = 'WANDB_BASE_URL is "{address}", the web page; clients talk to another host'
     else:
         return
@@ -667,7 +671,7 @@ def wandb_base_url_graphql(job: Job, environment: Environment) -> Iterator[Findi
 
     See: wandb 0.31.0 sdk/wandb_settings.py (`base_url`)
     """
-    if not _logs(job):
+    if not logs_to_wandb(job):
         return
     address = given(environment, "WANDB_BASE_URL")
     root = re.sub(r"/graphql/*$", "", address)
@@ -713,10 +717,10 @@ def wandb_local_key_public_server(
 
     See: https://github.com/wandb/wandb/issues/558
     """
-    key = secret(environment, "WANDB_API_KEY") if _logs(job) else None
-    if key is None or key.prefix != "local" or not _records_online(environment, wandb_files, packages):
+    key = secret(environment, "WANDB_API_KEY") if logs_to_wandb(job) else None
+    if key is None or key.prefix != "local" or not records_online(environment, wandb_files, packages):
         return
-    server = host(_base_url(environment, wandb_files, packages))
+    server = host(server_url(environment, wandb_files, packages))
     if server in PUBLIC_HOSTS:
         yield finding(
             "WANDB_API_KEY begins with `local-`, as keys of self-hosted servers do, but the run goes to {server}",
@@ -754,7 +758,7 @@ def wandb_project_name(job: Job) -> Iterator[Finding]:
 
     See: wandb 0.31.0 sdk/wandb_settings.py (`validate_project`)
     """
-    name = job.get("trainer.project_name") if _logs(job) else None
+    name = job.get("trainer.project_name") if logs_to_wandb(job) else None
     if not isinstance(name, str):
         return
     wrong = sorted(set(name) & set("/\\#?%:"))
@@ -800,7 +804,7 @@ def wandb_run_id_invalid(job: Job, environment: Environment, packages: Packages)
     See: wandb 0.31.0 sdk/wandb_settings.py (`validate_run_id`)
     """
     variable = environment.given("WANDB_RUN_ID")
-    if not _logs(job) or variable is None or _known_release(packages) < (0, 21):
+    if not logs_to_wandb(job) or variable is None or known_release(packages) < (0, 21):
         return
     run_id = environment.text("WANDB_RUN_ID")
     wrong = sorted(set(run_id) & set(":;,#?/'"))
@@ -848,9 +852,9 @@ def wandb_run_id_overwrites(
     See: https://github.com/wandb/wandb/pull/12253
          https://github.com/verl-project/verl/issues/2783
     """
-    if not _logs(job) or not given(environment, "WANDB_RUN_ID").strip() or _is_disabled(environment):
+    if not logs_to_wandb(job) or not given(environment, "WANDB_RUN_ID").strip() or _is_disabled(environment):
         return
-    if environment.get("WANDB_RESUME") is None and "resume" not in _applied_settings(wandb_files, packages):
+    if environment.get("WANDB_RESUME") is None and "resume" not in applied_settings(wandb_files, packages):
         yield finding(
             'WANDB_RUN_ID is "{run_id}" and WANDB_RESUME is not set: a run of this id that exists is overwritten from step 0',
             at=environment.given("WANDB_RUN_ID"),
@@ -886,7 +890,7 @@ def wandb_resume_invalid(job: Job, environment: Environment, packages: Packages)
     See: wandb 0.31.0 sdk/wandb_settings.py (`resume`)
     """
     variable = environment.given("WANDB_RESUME")
-    if not _logs(job) or variable is None or _known_release(packages) < PYDANTIC_SETTINGS:
+    if not logs_to_wandb(job) or variable is None or known_release(packages) < PYDANTIC_SETTINGS:
         return
     value = environment.text("WANDB_RESUME")
     if value not in RESUME_MODES:
@@ -928,7 +932,7 @@ def wandb_resume_resumes_nothing(job: Job, environment: Environment) -> Iterator
 
     See: https://github.com/verl-project/verl/issues/2783
     """
-    if not _logs(job) or _is_disabled(environment):
+    if not logs_to_wandb(job) or _is_disabled(environment):
         return
     resume = given(environment, "WANDB_RESUME")
     fix, commands = "Set WANDB_RUN_ID together with WANDB_RESUME=allow", ["export WANDB_RESUME=allow"]
@@ -988,7 +992,7 @@ def wandb_proxy_invalid(job: Job, environment: Environment, packages: Packages) 
     See: verl 0.9.1 verl/utils/tracking.py and docs/faq/faq.rst
          wandb 0.31.0 sdk/wandb_settings.py (`validate_https_proxy`)
     """
-    if not _logs(job) or _known_release(packages) < PYDANTIC_SETTINGS:
+    if not logs_to_wandb(job) or known_release(packages) < PYDANTIC_SETTINGS:
         return
     setting = job.settings.get("trainer.wandb_proxy")
     proxy = job.get("trainer.wandb_proxy")
@@ -1032,7 +1036,7 @@ def wandb_proxy_needs_newer_wandb(job: Job, packages: Packages) -> Iterator[Find
     See: verl 0.9.1 verl/utils/tracking.py
          wandb 0.16.6 sdk/wandb_settings.py
     """
-    if not _logs(job) or not job.get("trainer.wandb_proxy") or job.verl.release < (0, 4, 1):
+    if not logs_to_wandb(job) or not job.get("trainer.wandb_proxy") or job.verl.release < (0, 4, 1):
         return
     if _release(packages) < (0, 17):
         yield finding(
@@ -1072,7 +1076,7 @@ def wandb_service_left_over(job: Job, environment: Environment, wandb_files: Wan
     See: wandb 0.31.0 sdk/lib/service/service_token.py
          https://github.com/modal-projects/training-gym/issues/515
     """
-    token = given(environment, "WANDB_SERVICE") if _logs(job) else ""
+    token = given(environment, "WANDB_SERVICE") if logs_to_wandb(job) else ""
     if not token or _is_disabled(environment):
         return
     known = re.match(r"\d+-\d+-(unix|tcp)-", token) is not None
@@ -1120,9 +1124,9 @@ def wandb_mode_left_in_settings(
 
     See: wandb 0.31.0 cli/cli.py and sdk/lib/settings_file.py
     """
-    if not _logs(job) or wandb_files.unseen or environment.given("WANDB_MODE") is not None:
+    if not logs_to_wandb(job) or wandb_files.unseen or environment.given("WANDB_MODE") is not None:
         return
-    if _applied_settings(wandb_files, packages).get("mode") not in LOCAL_MODES:
+    if applied_settings(wandb_files, packages).get("mode") not in LOCAL_MODES:
         return
     file = next(file for file in reversed(wandb_files.settings) if "mode" in file.values)
     disabled = file.values["mode"] == "disabled"
@@ -1157,7 +1161,7 @@ KNOWN_SETTINGS = frozenset(_KNOWN_SETTINGS.split())
 
 def _unknown_settings(files: WandbFiles, packages: Packages) -> list[tuple[str, str]]:
     """Path and key of each setting that makes wandb drop all settings files; empty where that is not certain."""
-    release = _known_release(packages)
+    release = known_release(packages)
     if release < SETTINGS_ARE_ALL_OR_NOTHING or LAST_KNOWN < release[:2] < NEWEST:
         return []
     wrong = []
@@ -1197,7 +1201,7 @@ def wandb_settings_ignored(job: Job, packages: Packages, wandb_files: WandbFiles
 
     See: wandb 0.31.0 sdk/wandb_settings.py (`update_from_system_settings`)
     """
-    if not _logs(job) or wandb_files.unseen:
+    if not logs_to_wandb(job) or wandb_files.unseen:
         return
     for file in wandb_files.settings:
         if file.problem:
@@ -1254,7 +1258,7 @@ def wandb_timeout_not_a_number(job: Job, environment: Environment, packages: Pac
 
     See: wandb 0.31.0 sdk/wandb_settings.py (`update_from_env_vars`)
     """
-    if not _logs(job) or _known_release(packages) < PYDANTIC_SETTINGS:
+    if not logs_to_wandb(job) or known_release(packages) < PYDANTIC_SETTINGS:
         return
     for name in TIMEOUTS:
         variable = environment.given(name)
@@ -1343,7 +1347,7 @@ def wandb_variable_misspelt(job: Job, environment: Environment) -> Iterator[Find
 
     See: wandb 0.31.0 sdk/wandb_settings.py (`update_from_env_vars`)
     """
-    if not _logs(job):
+    if not logs_to_wandb(job):
         return
     for name, variable in environment.variables.items():
         if not name.startswith("WANDB_") or name in USER_VARIABLES or name in OTHER_VARIABLES:
@@ -1386,7 +1390,7 @@ def wandb_identity_token_missing(job: Job, environment: Environment, wandb_files
 
     See: wandb 0.31.0 sdk/lib/wbauth/auth.py
     """
-    if not _logs(job) or _is_disabled(environment) or not wandb_files.identity_token_missing:
+    if not logs_to_wandb(job) or _is_disabled(environment) or not wandb_files.identity_token_missing:
         return
     yield finding(
         "WANDB_IDENTITY_TOKEN_FILE names {path}, which does not exist",
@@ -1420,7 +1424,7 @@ def wandb_fork_deadlock(job: Job, environment: Environment, packages: Packages) 
     See: https://github.com/wandb/wandb/issues/12079
          https://github.com/wandb/wandb/pull/12114
     """
-    if _logs(job) and not _is_disabled(environment) and (0, 25, 1) <= _release(packages) < (0, 28, 1):
+    if logs_to_wandb(job) and not _is_disabled(environment) and (0, 25, 1) <= _release(packages) < (0, 28, 1):
         yield finding(
             "wandb {version} can deadlock DataLoader workers that are forked after wandb.init()",
             target="wandb",
@@ -1447,7 +1451,7 @@ def wandb_release_loses_data(job: Job, environment: Environment, packages: Packa
 
     See: wandb 0.24.1 CHANGELOG.md
     """
-    if _logs(job) and not _is_disabled(environment) and packages.version("wandb") == "0.24.0":
+    if logs_to_wandb(job) and not _is_disabled(environment) and packages.version("wandb") == "0.24.0":
         yield finding(
             "wandb 0.24.0 can leave data of a run unsent",
             target="wandb",
@@ -1477,7 +1481,7 @@ def wandb_too_old_for_numpy(job: Job, packages: Packages) -> Iterator[Finding]:
 
     See: wandb 0.16.6 (measured with numpy 2)
     """
-    if not _logs(job) or _release(packages) >= (0, 17):
+    if not logs_to_wandb(job) or _release(packages) >= (0, 17):
         return
     numpy = packages.release("numpy")
     if numpy is not None and numpy >= (2,):
@@ -1523,11 +1527,11 @@ def wandb_all_proxy_ignored(
     See: wandb 0.31.0 (measured with a logging proxy)
     """
     variable = environment.given("ALL_PROXY") or environment.given("all_proxy")
-    if not _logs(job) or variable is None or not given(environment, variable.name) or job.get("trainer.wandb_proxy"):
+    if not logs_to_wandb(job) or variable is None or not given(environment, variable.name) or job.get("trainer.wandb_proxy"):
         return
-    if _release(packages) < (0, 18) or not _records_online(environment, wandb_files, packages):
+    if _release(packages) < (0, 18) or not records_online(environment, wandb_files, packages):
         return
-    address = _base_url(environment, wandb_files, packages)
+    address = server_url(environment, wandb_files, packages)
     kind = "HTTP" if address.lower().startswith("http:") else "HTTPS"
     used = (f"{kind}_PROXY", f"{kind.lower()}_proxy", f"WANDB_{kind}_PROXY")
     if is_loopback(address) or any(environment.get(name) for name in used):
@@ -1575,11 +1579,11 @@ def wandb_ca_bundle_ignored(
     See: wandb 0.31.0 and 0.22.2 (measured with a private certificate authority)
          https://github.com/wandb/wandb/issues/3700
     """
-    if not _logs(job) or not given(environment, "REQUESTS_CA_BUNDLE") or _release(packages) < (0, 18):
+    if not logs_to_wandb(job) or not given(environment, "REQUESTS_CA_BUNDLE") or _release(packages) < (0, 18):
         return
-    if not _records_online(environment, wandb_files, packages) or is_true(given(environment, "WANDB_INSECURE_DISABLE_SSL")):
+    if not records_online(environment, wandb_files, packages) or is_true(given(environment, "WANDB_INSECURE_DISABLE_SSL")):
         return
-    address = _base_url(environment, wandb_files, packages)
+    address = server_url(environment, wandb_files, packages)
     if not address.lower().startswith("https:") or environment.get("SSL_CERT_FILE") or environment.get("SSL_CERT_DIR"):
         return
     yield finding(
@@ -1609,7 +1613,7 @@ def wandb_login_readable(job: Job, wandb_login: WandbLogin) -> Iterator[Finding]
     See: wandb 0.31.0 sdk/lib/wbauth/wbnetrc.py
     """
     holds_key = any("wandb" in machine or machine in PUBLIC_HOSTS for machine in wandb_login.keys)
-    if _logs(job) and wandb_login.readable_by_others and holds_key:
+    if logs_to_wandb(job) and wandb_login.readable_by_others and holds_key:
         yield finding(
             "{path} holds a W&B key and other users can read it",
             target=wandb_login.path,
@@ -1637,7 +1641,7 @@ def wandb_module_hidden(job: Job, wandb_files: WandbFiles) -> Iterator[Finding]:
 
     See: https://github.com/wandb/wandb/issues/5950
     """
-    if _logs(job) and wandb_files.hidden_by:
+    if logs_to_wandb(job) and wandb_files.hidden_by:
         yield finding(
             "{path} hides the installed wandb: verl imports it instead",
             target=wandb_files.hidden_by,

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 _values: dict[str, str] = {}
+_originals: dict[tuple[str, str], str | None] = {}
 _salt = os.urandom(16)
 
 _SENSITIVE_NAME = re.compile(
@@ -119,7 +120,18 @@ def protect(name: str, value: Any) -> Any:
         return value
     if value and is_sensitive_name(name) and not _PLAIN_VALUE.fullmatch(value):
         return capture(value)
-    return scrub(value)
+    kept = scrub(value)
+    if kept != value and _originals.setdefault((name, kept), value) != value:
+        _originals[name, kept] = None
+    return kept
+
+
+def original(name: str, kept: str) -> str | None:
+    """The text that `protect` scrubbed under this name, for a probe in this process, which needs the password in a URL.
+
+    None when it is not known: the text came from a saved report, or two texts of this name look the same without credentials.
+    """
+    return _originals.get((name, kept), None if "***" in kept else kept)
 
 
 def contains_token(text: str) -> bool:

@@ -189,7 +189,7 @@ def test_the_status_of_the_launch_is_the_status(bench, status):
 def test_a_launch_that_fails_does_not_start_and_the_script_sees_its_status(bench):
     done = bench.run(f"{BAD}\necho status $?\n{GOOD}\n")
     assert done.stdout == "status 1\nstarted\n"
-    assert "1 errors" in done.stderr
+    assert "1 error," in done.stderr
     assert len(bench.seen()) == 1
 
 
@@ -203,7 +203,7 @@ def test_several_launches_are_each_checked(bench):
     done = bench.run(f"{GOOD}\n{BAD}\n{GOOD}\n")
     assert done.returncode == 0
     assert done.stdout == "started\nstarted\n"
-    assert done.stderr.count("errors") == 3
+    assert done.stderr.count("checks passed") == 3
 
 
 def test_the_report_is_on_stderr_and_names_the_code(bench):
@@ -220,7 +220,7 @@ def test_dry_run_starts_no_launch_and_reports_on_stdout(bench):
         done = bench.run(f"echo first\n{launch}\n", "--dry-run")
         assert done.returncode == status
         assert done.stdout.startswith("first\n")
-        assert f"{status} errors" in done.stdout
+        assert ("1 error," if status else "0 errors,") in done.stdout
         assert done.stderr == ""
     done = bench.finish([*bench.doctor("--dry-run", "--on-findings", "warn"), *BAD.split()])
     assert done.returncode == 1
@@ -230,7 +230,7 @@ def test_dry_run_starts_no_launch_and_reports_on_stdout(bench):
 def test_warn_starts_all_the_same(bench):
     done = bench.run(f"{BAD}\n", "--on-findings", "warn", env={"STATUS": "7"})
     assert (done.returncode, done.stdout) == (7, "started\n")
-    assert "1 errors" in done.stderr
+    assert "1 error," in done.stderr
 
 
 def test_an_input_that_cannot_be_read_is_status_2(bench):
@@ -246,7 +246,7 @@ def test_a_pipe_into_the_launch_and_out_of_it(bench):
     assert (bench.work / "log.txt").read_text() == "started\nONE\n"
     done = bench.run(f"set -o pipefail\n{BAD} 2>&1 | tee log.txt\n")
     assert done.returncode == 1
-    assert "1 errors" in (bench.work / "log.txt").read_text()
+    assert "1 error," in (bench.work / "log.txt").read_text()
 
 
 def test_stdin_of_the_command_is_the_stdin_of_the_launch(bench):
@@ -385,10 +385,10 @@ def test_a_launcher_in_python(bench):
 
 def test_uv_run(bench):
     bench.program("uv", '#!/bin/sh\nshift\nexec "$@"\n')
-    assert bench.same(f"uv run {GOOD}\n").stderr.count("errors") == 1
+    assert bench.same(f"uv run {GOOD}\n").stderr.count("checks passed") == 1
     done = bench.run(f"uv run {BAD}\n")
     assert done.returncode == 1
-    assert done.stderr.count("errors") == 1
+    assert done.stderr.count("checks passed") == 1
     assert bench.seen() == []
 
 
@@ -438,7 +438,7 @@ def test_torchrun(bench, text):
     bench.program("torchrun", text.format(python=sys.executable))
     launch = "torchrun --standalone -m verl.trainer.sft_trainer trainer.logger=[console] data.train_files=x"
     done = bench.same(f"{launch}\n")
-    assert done.stderr.count("errors") == 1
+    assert done.stderr.count("checks passed") == 1
     assert bench.run(launch.replace("[console]", "[wandbb]")).returncode == 1
     assert bench.seen() == []
 
@@ -457,14 +457,14 @@ def test_what_is_no_launch_is_left_alone(bench):
     plain = bench.finish(["bash", "run.sh"])
     done = bench.run(script)
     assert done.stdout == plain.stdout
-    assert "errors" not in done.stderr
+    assert "checks passed" not in done.stderr
 
 
 def test_the_doctor_inside_a_script_is_the_doctor(bench):
     check = f"{sys.executable} -m verl_doctor check VERL001 --offline -q -- {BAD}"
     bench.program("verl-doctor", f"#!{sys.executable}\nfrom verl_doctor.cli import main\nmain()\n")
     done = bench.run(f"{check}\nverl-doctor check VERL001 --offline -q -- {BAD}\n")
-    assert done.stdout.count("1 errors") == 2
+    assert done.stdout.count("1 error,") == 2
     assert done.stderr == ""
     again = f"verl-doctor run VERL001 --offline -q -- bash -c '{GOOD}'"
     assert bench.run(f"{again}\n").stdout == "started\n"

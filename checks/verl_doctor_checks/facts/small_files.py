@@ -31,10 +31,11 @@ def read_small(path: str) -> SmallFile | None:
         return None
     except OSError as error:
         return SmallFile(path=path, problem=error.strerror or type(error).__name__)
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(descriptor)
+        return SmallFile(path=path, problem="it is not a regular file")
     with os.fdopen(descriptor, "rb") as file:
-        mode = os.fstat(descriptor).st_mode
-        if not stat.S_ISREG(mode):
-            return SmallFile(path=path, problem="it is not a regular file")
         data = file.read(LIMIT_BYTES + 1)
     if len(data) > LIMIT_BYTES:
         return SmallFile(path=path, problem="it is too large to be what it should be")

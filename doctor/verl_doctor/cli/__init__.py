@@ -56,6 +56,11 @@ def main() -> None:
         sys.exit(cli.main(prog_name="verl-doctor", standalone_mode=False))
     except click.exceptions.Abort:
         sys.exit(130)
+    except click.UsageError as error:
+        if error.ctx is not None and error.message == error.ctx.get_help():  # a command without its words: show its help
+            sys.stderr.write(error.message + "\n")
+            sys.exit(2)
+        fail(error.format_message())
     except click.ClickException as error:
         fail(error.format_message())
     except BrokenPipeError:

@@ -211,7 +211,7 @@ def _sort_out_groups(repository: Repository, overrides: list[Given]) -> tuple[li
         is_group = repository.group_exists(given.key) and not isinstance(given.override.value(), dict)
         if not is_group:
             values.append(given)
-        elif given.argument.unknown:
+        elif given.unknown:
             dropped.append(given)
         else:
             groups.append(given)

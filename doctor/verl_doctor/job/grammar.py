@@ -25,17 +25,21 @@ _NAMES = {
     "\n": "a line break", "\r": "a carriage return", "\u00a0": "a no-break space", "\u3000": "a full-width space",
     "\u200b": "an invisible zero-width space", "\ufeff": "an invisible byte order mark", "\ufffd": "bytes that are not UTF-8",
 }  # fmt: skip
+_MAX_CORRECTED = 2000
+"""Characters up to which a correction is worth looking for."""
 _CLOSING = {"[": "]", "{": "}", "(": ")"}
 
 
-def explain(argument: Argument, text: str, error: Exception, refuses: Callable[[str], str]) -> Refusal:
-    """Describe why `text` was refused; `refuses` is Hydra's grammar, asked about possible corrections."""
+def explain(argument: Argument, text: str, error: Exception, refuses: Callable[[str], str] | None) -> Refusal:
+    """Describe why `text` was refused; `refuses` is Hydra's grammar, asked about possible corrections if it is given."""
     key = text.partition("=")[0].strip("+~ ")
     if isinstance(error, RecursionError):
         return Refusal(kind="grammar", argument=argument, key=key, reason="the value is nested too deeply")
     column, reason = _place_and_reason(text, error)
     character = text[column - 1] if column is not None and column <= len(text) else ""
-    candidates = [form for form in _forms(text) if form != text and not refuses(form)]
+    candidates: list[str] = []
+    if refuses and len(text) <= _MAX_CORRECTED:
+        candidates = [form for form in _forms(text) if form != text and not refuses(form)]
     return Refusal(
         kind="grammar",
         argument=argument,
@@ -172,8 +176,9 @@ def _forms(text: str) -> list[str]:
     open_at = _unclosed(plain)
     if open_at is not None and plain[open_at] in _CLOSING:
         forms.append(f"{key}={plain}{_CLOSING[plain[open_at]]}")
-    if plain.startswith("["):
-        elements = re.split(r"\s*,\s*", plain.strip("[] "))
+    inner = plain[1:].removesuffix("]")
+    if plain.startswith("[") and not re.search(r"[\[\]{}]", inner):
+        elements = re.split(r"\s*,\s*", inner.strip())
         forms.append(f"{key}=[{','.join(_quoted(_without_quotes(element)) for element in elements)}]")
     return [*forms, f"{key}={_quoted(value)}"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from typing import Any
 
 import msgspec
@@ -14,8 +15,14 @@ from verl_doctor.job.refusal import Refusal
 from verl_doctor.secrets import scrub
 
 MAX_ARGUMENTS = 5000
+MAX_ELEMENTS = 10_000
+"""Hydra's parser takes time with the square of a list's length: a second for 5000 elements."""
 MAX_CHARACTERS = 2 * 2**20
 """What a Linux kernel takes as arguments of one process by default (ARG_MAX)."""
+MAX_DEPTH = 60
+"""Hydra's parser and OmegaConf overflow Python's stack soon after that; the deepest key of verl has 7 parts."""
+
+_BRACKET = re.compile(r"[\[\]{}()]")
 
 _TAKE_A_VALUE = {
     "--config-path": "config_path", "-cp": "config_path", "--config-name": "config_name", "-cn": "config_name",
@@ -58,6 +65,11 @@ class Given:
         return self.argument.text
 
     @property
+    def unknown(self) -> str:
+        """Why its value is unknown, empty when it is known."""
+        return self.argument.unknown or ("a part of it is known only when the job runs" if UNKNOWN in self.text else "")
+
+    @property
     def key(self) -> str:
         """The key or group, without `+`, `~` and package."""
         return str(self.override.key_or_group)
@@ -72,6 +84,8 @@ def refuse_excess(arguments: list[Argument]) -> None:
     """Raises BadInput for more words than a launch of verl can have; the longest known launch has 160."""
     if len(arguments) > MAX_ARGUMENTS:
         raise BadInput(f"{len(arguments)} arguments were given, more than {MAX_ARGUMENTS}; put the settings into a YAML file")
+    if sum(argument.text.count(",") for argument in arguments) > MAX_ELEMENTS:
+        raise BadInput(f"the overrides hold lists of more than {MAX_ELEMENTS} elements; put the settings into a YAML file")
     if sum(len(argument.text) for argument in arguments) > MAX_CHARACTERS:
         raise BadInput(
             "the arguments are longer than 2 MB, more than a process can be given; put the settings into a YAML file"
@@ -229,8 +243,8 @@ def _refuses(text: str) -> str:
     return ""
 
 
-def parse_override(argument: Argument) -> Given | Refusal:
-    """Parse one override with Hydra's grammar.
+def parse_override(argument: Argument, *, advise: bool = True) -> Given | Refusal:
+    """Parse one override with Hydra's grammar; `advise`: look for what may have been meant when it is refused.
 
     Where a part of the value is unknown, a stand-in is parsed and the whole value becomes unknown: what surrounds the part
     cannot be judged without it.
@@ -238,16 +252,28 @@ def parse_override(argument: Argument) -> Given | Refusal:
     from hydra.errors import HydraException
 
     text = argument.text
+    if _depth(text) > MAX_DEPTH:
+        reason = f"it is nested deeper than {MAX_DEPTH} levels"
+        return Refusal(kind="other", argument=argument, key=text.partition("=")[0][:80], reason=reason)
     unknown = UNKNOWN in text
     if unknown:
         text = text.partition("=")[0] + "=unknown"
     try:
         override = _parser().parse_override(text)
     except (HydraException, RecursionError) as error:
-        return explain(argument, text, error, _refuses)
+        return explain(argument, text, error, _refuses if advise else None)
     if unknown:
         _make_unknown(override)
     return Given(argument, override)
+
+
+def _depth(text: str) -> int:
+    key, _, value = text.partition("=")
+    deepest = depth = 0
+    for bracket in _BRACKET.findall(value):
+        depth += 1 if bracket in "[{(" else -1
+        deepest = max(deepest, depth)
+    return max(key.count("."), deepest)
 
 
 def _make_unknown(override: Any) -> None:

@@ -7,6 +7,7 @@ import os
 
 from omegaconf import DictConfig, OmegaConf
 
+from verl_doctor.job.advice import MAX_ADVISED
 from verl_doctor.job.command import parse_command
 from verl_doctor.job.composition import Cannot, Composed, PrimaryNotFound, compose, corrections, overlay
 from verl_doctor.job.config_file import ConfigFile, guess_entry, read_config_file
@@ -47,14 +48,19 @@ class _Resolver:
         added = split_hydra_arguments(request.overrides)
         self.unknown_arguments = self.arguments.unknown + added.unknown
         self.problems = self.arguments.problems + added.problems
-        parsed = [parse_override(argument) for argument in self.arguments.overrides + added.overrides]
-        self.given = [item for item in parsed if isinstance(item, Given)]
-        self.refusals = [item for item in parsed if isinstance(item, Refusal)]
+        self.given: list[Given] = []
+        self.refusals: list[Refusal] = []
+        for argument in self.arguments.overrides + added.overrides:
+            parsed = parse_override(argument, advise=len(self.refusals) < MAX_ADVISED)
+            if isinstance(parsed, Given):
+                self.given.append(parsed)
+            else:
+                self.refusals.append(parsed)
         self.entry = self._entry()
         code = self._code_directory()
         self.found = find_verl(request.verl_path, request.verl_version, code, self.launch.python)
         self.search = ConfigSearch(self.found, self.directory, self._module_directories(code))
-        self.search.blind = any(given.key == "hydra.searchpath" and given.argument.unknown for given in self.given)
+        self.search.blind = any(given.key == "hydra.searchpath" and given.unknown for given in self.given)
 
     def job(self) -> Job:
         """The resolved job."""
@@ -205,7 +211,7 @@ class _Resolver:
 
     def _settings(self, composed: Composed, provenance: Provenance) -> tuple[dict[str, Setting], list[ConfigProblem]]:
         """Every leaf as a setting, and what is wrong with the interpolations that the user wrote."""
-        reasons = {given.key: given.argument.unknown for given in self.given if given.argument.unknown}
+        reasons = {given.key: given.unknown for given in self.given if given.unknown}
         reasons |= {f"${name}": variable.unknown for name, variable in self.request.environment.items() if variable.unknown}
         with hydra_globals(safe_resolvers(self.request.environment)):
             values = flatten(composed.config, reasons, skip=("hydra",))
@@ -225,8 +231,8 @@ class _Resolver:
 
 def _setting(given: Given) -> Setting:
     """What an override by itself sets."""
-    value = None if given.override.is_delete() or given.argument.unknown else given.override.value()
-    return Setting(given.key, protected(given.key, value), given.source, given.argument.unknown)
+    value = None if given.override.is_delete() or given.unknown else given.override.value()
+    return Setting(given.key, protected(given.key, value), given.source, given.unknown)
 
 
 def _fault(key: str, value: Value, source: Source, owner: Given | None) -> ConfigProblem:

@@ -145,7 +145,7 @@ def _settled(value: Any, reasons: Mapping[str, str]) -> Value:
     if not marks:
         return Value(value)
     known = [reasons[mark] for mark in marks if reasons.get(mark)]
-    return Value(None, known[0] if known else "a part of it is known only when the job runs")
+    return Value(None, known[0] if known else "a part of it is unknown")
 
 
 def _marks(value: Any) -> list[str]:

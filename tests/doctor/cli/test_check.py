@@ -33,7 +33,7 @@ def test_a_wrong_name_fails_with_its_place_and_fix(tmp_path):
     done = doctor("check", "--", "python3", "-m", "verl.trainer.main_ppo", "trainer.logger=[console,wandbb]", cwd=tmp_path)
     assert done.returncode == 1
     assert "VERL001" in done.stdout
-    assert "'wandbb'" in done.stdout
+    assert '"wandbb"' in done.stdout
     assert "wandb" in done.stdout
     assert "trainer.logger" in done.stdout
     assert done.stderr == ""
@@ -67,7 +67,7 @@ def test_chinese_by_option_and_by_locale(tmp_path):
         (["check", "--verl", "/nonexistent/verl"], "/nonexistent/verl"),
         (["check", "--budget", "0"], "budget"),
         (["check", "--no-such-option"], "--no-such-option"),
-        (["explain", "WANDB01"], "did you mean WANDB001"),
+        (["explain", "wandb-key-mising"], "did you mean WANDB001"),
         (["list", "wandbb"], "no topic"),
         (["chekc"], "chekc"),
     ],

@@ -39,8 +39,8 @@ class Server:
             threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection):
-        connection.settimeout(PATIENCE_S)
         with contextlib.suppress(OSError):
+            connection.settimeout(PATIENCE_S)
             if self.context:
                 connection = self.context.wrap_socket(connection, server_side=True)
             self.handle(self, connection)

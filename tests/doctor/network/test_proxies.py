@@ -1,4 +1,4 @@
-"""Which proxy each client uses: a table measured with the real clients, and the real functions of urllib, requests and httpx."""
+"""Which proxy each client uses: a table measured with the real clients, and the functions of urllib, requests and httpx."""
 
 import os
 import urllib.request
@@ -165,8 +165,8 @@ def test_a_url_that_is_not_http_is_an_error():
 HOSTS = ["api.corp.test", "corp.test", "xcorp.test", "10.77.0.40", "127.0.0.1", "localhost", "[::1]", "[fd00::40]"]
 ENTRIES = [
     "", "*", "corp.test", ".corp.test", "*.corp.test", "API.corp.test", "api.corp.test:8000", "corp.test:9", "10.77.0.40",
-    "10.77.0.0/16", "10.77.0.40:8000", "10.77", "127.0.0.0/8", "127.0.0.1/33", "localhost", "::1", "[::1]", "fd00::40", "a/b", " corp.test ",
-    "test", "..test", "corp.test.", "http://api.corp.test", "https://corp.test:80",
+    "10.77.0.0/16", "10.77.0.40:8000", "10.77", "127.0.0.0/8", "127.0.0.1/33", "localhost", "::1", "[::1]", "fd00::40", "a/b",
+    " corp.test ", "test", "..test", "corp.test.", "http://api.corp.test", "https://corp.test:80",
 ]  # fmt: skip
 NAMES = ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", "Http_Proxy"]
 environments = st.fixed_dictionaries(
