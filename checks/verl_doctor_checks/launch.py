@@ -481,7 +481,7 @@ def _is_relative(path: object) -> bool:
 @check(
     "LAUNCH013",
     "relative-folder-under-ray",
-    tags={"launch", "tensorboard", "file", "swanlab", "wandb", "mlflow", "generations"},
+    tags={"launch", "logger", "tensorboard", "file", "swanlab", "wandb", "mlflow", "generations"},
     severity=Severity.WARNING,
     good=[
         {"job": {"trainer.default_local_dir": "checkpoints/x"}, "environment": {}},

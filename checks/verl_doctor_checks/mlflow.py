@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import difflib
 import re
+import shlex
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from verl_doctor.api import Environment, Finding, Job, Packages, Setting, Severity, Undetermined, Variable, check, finding
 from verl_doctor_checks.addresses import has_userinfo, host, is_loopback, scheme, shown
 from verl_doctor_checks.facts.mlflow import DEFAULT_OF_VERL, MlflowFiles
+from verl_doctor_checks.facts.reached import MlflowServer, Reach
+from verl_doctor_checks.roots import roots, was_asked
 from verl_doctor_checks.trackers import TRACE, number, trace_backend, tracks, uses_agent_loop, uses_v1_trainer
 from verl_doctor_checks.variables import given, left_behind, secret
 
@@ -42,7 +45,7 @@ def release_of(packages: Packages) -> tuple[int, ...]:
 
 
 def _version(packages: Packages) -> str:
-    return packages.version("mlflow") or packages.version("mlflow-skinny") or ""
+    return packages.version("mlflow") or packages.version("mlflow-skinny") or "3.13 or later"
 
 
 def tracking_address(job: Job, environment: Environment, packages: Packages, files: MlflowFiles) -> str:
@@ -329,9 +332,8 @@ def _what_is_wrong(address: str) -> tuple[str, str]:
     if re.fullmatch(r"(?!\d+$)[\w.\-]+:\d+(/.*)?", text) or re.fullmatch(r"\d+(\.\d+){3}", text):
         return 'MLFLOW_TRACKING_URI is "{address}" without http://, which MLflow does not take for a server', f"http://{text}"
     if lowered in {"http", "https"} and "#" in text:
-        return 'MLFLOW_TRACKING_URI is "{address}", as the browser shows it: MLflow drops what follows the #', text.partition(
-            "#"
-        )[0]
+        root = server if "@" in text else text.partition("#")[0]
+        return 'MLFLOW_TRACKING_URI is "{address}", as the browser shows it: MLflow drops what follows the #', root
     if lowered in {"http", "https"} and address != address.rstrip("\r\n"):
         return "MLFLOW_TRACKING_URI ends with a line break, which MLflow refuses", text
     base = lowered.partition("+")[0]
@@ -1080,7 +1082,7 @@ def mlflow_trace_database_race(job: Job, environment: Environment, mlflow_files:
             "the database {address} does not exist, and several workers will create it at once, which can break it and the job",
             at=job.settings[f"{TRACE}.backend"],
             fix="Create it before the launch with `mlflow db upgrade {address}`",
-            commands=[f"mlflow db upgrade {address}"],
+            commands=[f"mlflow db upgrade {shlex.quote(address)}"],
             address=address,
         )
 
@@ -1198,4 +1200,419 @@ def mlflow_netrc_overrides(job: Job, environment: Environment, mlflow_files: Mlf
             path=mlflow_files.netrc,
             host=host(address),
             name=used,
+        )
+
+
+ATTEMPTS_SINCE = (0, 7, 1)
+"""From here on verl tries three times, five seconds apart, and then trains without MLflow (verl/utils/tracking.py)."""
+
+
+def _unreached(layer: str, cause: str, **more: Any) -> dict[str, Any]:
+    probe = {"layer": layer, "cause": cause, "status": None, "address": "mlflow.example.com:5000"}
+    return {"tracker": "mlflow", "server": "mlflow.example.com:5000", "client": "requests", "probe": probe} | more
+
+
+@check(
+    "MLFLOW050",
+    "mlflow-server-unreachable",
+    tags={"logger", "mlflow", "network"},
+    good=[
+        {},
+        {"reachability": [_unreached("http", "ok")]},
+        {"reachability": [_unreached("tcp", "refused", tracker="wandb")]},
+        {"reachability": [_unreached("tls", "expired")]},
+        {"reachability": [_unreached("tcp", "no-answer"), _unreached("tcp", "no-answer", tracker="swanlab")]},
+    ],
+    bad=[
+        {"reachability": [_unreached("tcp", "refused")], "mlflow_server": {"stall_s": 244.0}, "job": MLFLOW},
+        {"reachability": [_unreached("tcp", "no-answer")], "mlflow_server": {"stall_s": 1204.0}, "job": MLFLOW},
+        {"reachability": [_unreached("dns", "dns-failed")], "mlflow_server": {"stall_s": 244.0}, "job": MLFLOW},
+        {
+            "reachability": [_unreached("http", "silent")],
+            "mlflow_server": {"stall_s": 1204.0},
+            "job": MLFLOW | {"verl": "0.7.0"},
+        },
+    ],
+)
+def mlflow_server_unreachable(
+    job: Job, environment: Environment, reachability: list[Reach], mlflow_server: MlflowServer
+) -> Iterator[Finding]:
+    """The MLflow server cannot be reached, and MLflow's client blocks for a long time over it.
+
+    One request is tried eight times with growing pauses: four minutes when the server refuses, twenty when it stays silent.
+    verl 0.7.1 and later start it three times and then train without MLflow; older ones stop. A server that dies later blocks
+    every training step in the same way. When other trackers suffer from the same cause, one finding about the network names
+    them all.
+
+    Fix: correct MLFLOW_TRACKING_URI or start the server; set MLFLOW_HTTP_REQUEST_MAX_RETRIES=2 and
+    MLFLOW_HTTP_REQUEST_TIMEOUT=10 so that a dead server costs seconds.
+
+    See: mlflow 3.17.2, measured: 247 seconds refused, 1207 seconds silent
+         https://github.com/ecmwf/anemoi-training/pull/111
+    """
+    tries = 3 if job.verl.release >= ATTEMPTS_SINCE else 1
+    for root in roots(reachability, "MLFLOW050"):
+        if root.probe.layer == "dns":
+            template = (
+                "the name of {server} cannot be resolved: MLflow blocks the start of training for about {minutes} minutes"
+            )
+        elif root.probe.cause == "refused":
+            template = "{server} refuses connections: MLflow blocks the start of training for about {minutes} minutes"
+        elif root.probe.layer == "tcp":
+            template = "no answer from {server}: MLflow blocks the start of training for about {minutes} minutes"
+        else:
+            template = "{server} gives no usable answer: MLflow blocks the start of training for about {minutes} minutes"
+        yield finding(
+            template,
+            at=_at(environment, job),
+            fix="Correct {variable} or start the server; MLFLOW_HTTP_REQUEST_MAX_RETRIES=2 shortens the wait",
+            commands=["export MLFLOW_HTTP_REQUEST_MAX_RETRIES=2 MLFLOW_HTTP_REQUEST_TIMEOUT=10"],
+            evidence={
+                "layer": root.probe.layer,
+                "cause": root.probe.cause,
+                "seen": root.probe.reason,
+                "milliseconds": root.probe.milliseconds,
+                "seconds_a_request": mlflow_server.stall_s,
+            },
+            server=root.servers,
+            variable=URI,
+            minutes=max(1, round((tries * mlflow_server.stall_s + 5 * (tries - 1)) / 60)),
+        )
+
+
+@check(
+    "MLFLOW051",
+    "mlflow-login-refused",
+    tags={"logger", "mlflow", "network", "secrets"},
+    good=[
+        {},
+        {"mlflow_server": {"verdict": "ready"}},
+        {"mlflow_server": {"verdict": "forbidden", "status": 403}},
+    ],
+    bad=[
+        {"mlflow_server": {"verdict": "unauthorized", "status": 401}},
+        {"mlflow_server": {"verdict": "unauthorized", "status": 401, "credentials": "MLFLOW_TRACKING_USERNAME"}},
+        {"mlflow_server": {"verdict": "unauthorized", "status": 401, "credentials": "/home/user/.netrc"}},
+    ],
+)
+def mlflow_login_refused(environment: Environment, mlflow_server: MlflowServer) -> Iterator[Finding]:
+    """The MLflow server wants a login and does not accept the one that it gets.
+
+    It answers 401 to every request of the API, so nothing is logged. The client sends, in this order: an entry of netrc for the
+    host, user and password of the address, MLFLOW_TRACKING_USERNAME together with MLFLOW_TRACKING_PASSWORD, a token.
+
+    Fix: set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN, where the job runs.
+
+    See: mlflow 3.17.2 utils/credentials.py; requests 2.34.2 sessions.py
+    """
+    if not was_asked(mlflow_server.reach) or mlflow_server.verdict != "unauthorized":
+        return
+    place = mlflow_server.credentials
+    yield finding(
+        "{server} does not accept the login from {place} (status 401): nothing will be logged to MLflow"
+        if place
+        else "{server} wants a login and gets none (status 401): nothing will be logged to MLflow",
+        at=environment.given(place) or environment.given(URI),
+        fix="Set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN, where the job runs",
+        server=mlflow_server.reach.server,
+        place=place,
+    )
+
+
+@check(
+    "MLFLOW052",
+    "mlflow-access-forbidden",
+    tags={"logger", "mlflow", "network"},
+    good=[{}, {"mlflow_server": {"verdict": "ready"}}, {"mlflow_server": {"verdict": "host-refused", "status": 403}}],
+    bad=[
+        {
+            "mlflow_server": {
+                "verdict": "forbidden",
+                "status": 403,
+                "reach": {"probe": {"status": 403, "excerpt": "Permission denied"}},
+            }
+        }
+    ],
+)
+def mlflow_access_forbidden(environment: Environment, mlflow_server: MlflowServer) -> Iterator[Finding]:
+    """The MLflow server knows the login and does not let it at the job's experiment.
+
+    It answers 403: the user has no permission for that experiment, or a gateway forbids the path. verl's first request fails
+    with PERMISSION_DENIED and nothing is logged.
+
+    Fix: have the permission granted, or use a project name of one's own.
+
+    See: mlflow 3.17.2 server/auth (measured)
+    """
+    if was_asked(mlflow_server.reach) and mlflow_server.verdict == "forbidden":
+        probe = mlflow_server.reach.probe
+        yield finding(
+            '{server} forbids access to the job\'s experiment (status 403): "{excerpt}"',
+            at=environment.given(URI),
+            fix="Have access granted, or choose another trainer.project_name",
+            server=mlflow_server.reach.server,
+            excerpt=probe.excerpt if probe else "",
+        )
+
+
+@check(
+    "MLFLOW053",
+    "mlflow-host-header-refused",
+    tags={"logger", "mlflow", "network"},
+    good=[{}, {"mlflow_server": {"verdict": "ready"}}, {"mlflow_server": {"verdict": "forbidden", "status": 403}}],
+    bad=[{"mlflow_server": {"verdict": "host-refused", "status": 403, "reach": {"server": "mlflow.svc:5000"}}}],
+)
+def mlflow_host_header_refused(environment: Environment, mlflow_server: MlflowServer) -> Iterator[Finding]:
+    """The MLflow server refuses the host name under which it is called.
+
+    Since 3.5 a server answers 403 "Invalid Host header" to names that it was not told, while /health and /version stay green.
+    By default it knows localhost and private addresses only; an entry of --allowed-hosts without a port does not match a name
+    with one.
+
+    Fix: start the server with `--allowed-hosts "name:*"`, or call it by its private address.
+
+    See: https://github.com/mlflow/mlflow/pull/17910
+         https://github.com/mlflow/mlflow/issues/22095
+    """
+    if was_asked(mlflow_server.reach) and mlflow_server.verdict == "host-refused":
+        name = mlflow_server.reach.server.rpartition(":")[0]
+        yield finding(
+            "the MLflow server refuses to be called {name} (403 Invalid Host header): nothing will be logged to MLflow",
+            at=environment.given(URI),
+            fix='Start the server with --allowed-hosts "{name}:*", or call it by its private address',
+            commands=[f'mlflow server --allowed-hosts "{name}:*"'],
+            name=name,
+        )
+
+
+@check(
+    "MLFLOW054",
+    "mlflow-wrong-service",
+    tags={"logger", "mlflow", "network"},
+    good=[{}, {"mlflow_server": {"verdict": "ready"}}, {"mlflow_server": {"verdict": "wrong-path", "status": 404}}],
+    bad=[
+        {
+            "mlflow_server": {
+                "verdict": "wrong-service",
+                "status": 200,
+                "reach": {"probe": {"status": 200, "excerpt": "Grafana"}},
+            }
+        }
+    ],
+)
+def mlflow_wrong_service(environment: Environment, mlflow_server: MlflowServer) -> Iterator[Finding]:
+    """Something else than an MLflow server answers at the tracking address.
+
+    Its answer is neither the API's nor MLflow's health page: another service on that port, a login page, or a gateway. MLflow
+    then reports that the response "was not in a valid JSON format", or ENDPOINT_NOT_FOUND.
+
+    Fix: correct host, port and path of MLFLOW_TRACKING_URI.
+
+    See: mlflow 3.17.2 utils/rest_utils.py, `verify_rest_response`
+    """
+    if was_asked(mlflow_server.reach) and mlflow_server.verdict == "wrong-service":
+        probe = mlflow_server.reach.probe
+        yield finding(
+            '{server} is not an MLflow server: it answers "{excerpt}" (status {status})',
+            at=environment.given(URI),
+            fix="Correct host, port and path of {variable}",
+            server=mlflow_server.reach.server,
+            status=mlflow_server.status,
+            excerpt=probe.excerpt if probe else "",
+            variable=URI,
+        )
+
+
+@check(
+    "MLFLOW055",
+    "mlflow-wrong-path",
+    tags={"logger", "mlflow", "network"},
+    good=[{}, {"mlflow_server": {"verdict": "ready"}}, {"mlflow_server": {"verdict": "wrong-service", "status": 404}}],
+    bad=[{"mlflow_server": {"verdict": "wrong-path", "status": 404, "reach": {"url": "http://mlflow.lan:5000/api/2.0"}}}],
+)
+def mlflow_wrong_path(environment: Environment, mlflow_server: MlflowServer) -> Iterator[Finding]:
+    """An MLflow server answers there, but its API is not under the path of the tracking address.
+
+    The address must end where the server's own paths begin: the plain address, or the prefix of `--static-prefix`. MLflow's
+    client puts /api/2.0/mlflow behind it and gets ENDPOINT_NOT_FOUND.
+
+    Fix: remove what was added to the address, or add the prefix with which the server was started.
+
+    See: mlflow 3.17.2 (measured)
+    """
+    if was_asked(mlflow_server.reach) and mlflow_server.verdict == "wrong-path":
+        yield finding(
+            "the MLflow server has no API under {url} (status {status}): the path of the tracking address is wrong",
+            at=environment.given(URI),
+            fix="Use the address up to where the server's own paths begin, with its --static-prefix if it has one",
+            url=mlflow_server.reach.url,
+            status=mlflow_server.status,
+        )
+
+
+@check(
+    "MLFLOW056",
+    "mlflow-experiment-deleted",
+    tags={"logger", "mlflow", "network", "names"},
+    good=[
+        {},
+        {"mlflow_server": {"verdict": "ready", "experiment": "exists"}},
+        {"mlflow_server": {"verdict": "ready", "experiment": "absent"}},
+    ],
+    bad=[{"job": MLFLOW | {"trainer.project_name": "p"}, "mlflow_server": {"verdict": "ready", "experiment": "deleted"}}],
+)
+def mlflow_experiment_deleted(job: Job, mlflow_server: MlflowServer) -> Iterator[Finding]:
+    """The experiment of the job's name was deleted on the MLflow server, which keeps the name.
+
+    MLflow deletes softly: set_experiment() raises "Cannot set a deleted experiment", and creating it anew is refused because
+    the name exists.
+
+    Fix: restore the experiment (`mlflow experiments restore`), have `mlflow gc` remove it for good, or change the name.
+
+    See: https://github.com/mlflow/mlflow/issues/6445
+    """
+    if was_asked(mlflow_server.reach) and mlflow_server.experiment == "deleted":
+        yield finding(
+            'the experiment "{name}" was deleted on {server}, and MLflow refuses to log to it',
+            at=job.settings.get("trainer.project_name"),
+            fix="Restore it with `mlflow experiments restore`, or choose another trainer.project_name",
+            name=job.get("trainer.project_name"),
+            server=mlflow_server.reach.server,
+        )
+
+
+@check(
+    "MLFLOW057",
+    "mlflow-artifacts-on-server-disk",
+    tags={"logger", "mlflow", "network", "generations"},
+    severity=Severity.WARNING,
+    good=[
+        {},
+        {"mlflow_server": {"verdict": "ready", "artifact_location": "mlflow-artifacts:/1"}},
+        {"mlflow_server": {"verdict": "ready", "artifact_location": "s3://bucket/1"}},
+        {"mlflow_server": {"verdict": "ready", "artifact_location": "/srv/artifacts/1", "artifact_folder_missing": False}},
+    ],
+    bad=[{"mlflow_server": {"verdict": "ready", "artifact_location": "/srv/artifacts/1", "artifact_folder_missing": True}}],
+)
+def mlflow_artifacts_on_server_disk(environment: Environment, mlflow_server: MlflowServer) -> Iterator[Finding]:
+    """The experiment keeps its artifacts in a folder of the server's machine that is not here.
+
+    The server was started with --no-serve-artifacts or the experiment is older than artifact serving: the client writes to
+    that path itself. Metrics arrive; saving validation generations fails with PermissionError or FileNotFoundError, or makes
+    a folder on the training node that nobody reads.
+
+    Fix: mount the folder at the same path, or use a new experiment on a server that serves artifacts.
+
+    See: https://github.com/mlflow/mlflow/issues/810
+    """
+    if was_asked(mlflow_server.reach) and mlflow_server.artifact_folder_missing:
+        yield finding(
+            "the experiment keeps artifacts in {location} on the server's machine, and there is no such folder here",
+            at=environment.given(URI),
+            fix="Mount that folder here, or use a new experiment on a server that serves artifacts",
+            location=mlflow_server.artifact_location,
+        )
+
+
+@check(
+    "MLFLOW058",
+    "mlflow-server-in-trouble",
+    tags={"logger", "mlflow", "network"},
+    good=[{}, {"mlflow_server": {"verdict": "ready"}}],
+    bad=[
+        {"mlflow_server": {"verdict": "trouble", "status": 503, "stall_s": 244.0}, "job": MLFLOW},
+        {"mlflow_server": {"verdict": "trouble", "status": 429, "stall_s": 244.0}, "job": MLFLOW},
+    ],
+)
+def mlflow_server_in_trouble(job: Job, environment: Environment, mlflow_server: MlflowServer) -> Iterator[Finding]:
+    """The MLflow server answers that it cannot serve requests now.
+
+    MLflow retries 429, 500, 502, 503 and 504 for four minutes a request, and verl starts it three times. A database behind the
+    server that cannot be reached or needs `mlflow db upgrade` looks like this, while /health stays green.
+
+    Fix: look at the server's log and its database.
+
+    See: mlflow 3.17.2, measured: 246 seconds a request
+    """
+    if was_asked(mlflow_server.reach) and mlflow_server.verdict == "trouble":
+        tries = 3 if job.verl.release >= ATTEMPTS_SINCE else 1
+        yield finding(
+            "{server} answers status {status} to the first request: MLflow blocks the start for about {minutes} minutes",
+            at=environment.given(URI),
+            fix="Look at the server's log and its database",
+            severity=Severity.WARNING if mlflow_server.status == 429 else None,
+            server=mlflow_server.reach.server,
+            status=mlflow_server.status,
+            minutes=max(1, round((tries * mlflow_server.stall_s + 5 * (tries - 1)) / 60)),
+        )
+
+
+@check(
+    "MLFLOW059",
+    "mlflow-run-gone",
+    tags={"logger", "mlflow", "network"},
+    good=[
+        {},
+        {"mlflow_server": {"verdict": "ready", "run": "exists"}},
+        {"mlflow_server": {"verdict": "ready", "experiment": "absent"}},
+    ],
+    bad=[
+        {"mlflow_server": {"verdict": "ready", "run": "missing"}, "environment": {"MLFLOW_RUN_ID": "abc"}},
+        {"mlflow_server": {"verdict": "ready", "run": "deleted"}, "environment": {"MLFLOW_RUN_ID": "abc"}},
+    ],
+)
+def mlflow_run_gone(environment: Environment, mlflow_server: MlflowServer) -> Iterator[Finding]:
+    """MLFLOW_RUN_ID names a run that the MLflow server does not have.
+
+    Since 0.7 verl continues the run of MLFLOW_RUN_ID instead of making one. When it does not exist, or was deleted, starting it
+    fails and nothing is logged.
+
+    Fix: unset MLFLOW_RUN_ID, or restore the run, or correct the tracking address.
+
+    See: verl 0.7.0 verl/utils/tracking.py
+    """
+    if was_asked(mlflow_server.reach) and mlflow_server.run in {"missing", "deleted"}:
+        yield finding(
+            "the run {run} of MLFLOW_RUN_ID does not exist on {server}"
+            if mlflow_server.run == "missing"
+            else "the run {run} of MLFLOW_RUN_ID was deleted on {server}",
+            at=environment.given("MLFLOW_RUN_ID"),
+            fix="Unset MLFLOW_RUN_ID, restore the run, or correct the tracking address",
+            run=environment.text("MLFLOW_RUN_ID"),
+            server=mlflow_server.reach.server,
+        )
+
+
+@check(
+    "MLFLOW060",
+    "mlflow-server-has-no-traces",
+    tags={"logger", "mlflow", "network", "traces"},
+    severity=Severity.WARNING,
+    good=[
+        {},
+        {"job": TRACED, "mlflow_server": {"verdict": "ready", "server_version": "3.17.2"}},
+        {"job": TRACED, "mlflow_server": {"verdict": "ready", "server_version": ""}},
+        {"job": MLFLOW, "mlflow_server": {"verdict": "ready", "server_version": "2.10.2"}},
+    ],
+    bad=[{"job": TRACED, "mlflow_server": {"verdict": "ready", "server_version": "2.10.2"}}],
+)
+def mlflow_server_has_no_traces(job: Job, mlflow_server: MlflowServer) -> Iterator[Finding]:
+    """Rollout traces go to an MLflow server that is too old to take them.
+
+    Servers before 2.14 have no interface for traces: every trace is lost with a warning in the log of a worker, while runs,
+    parameters and metrics arrive.
+
+    Fix: upgrade the server, or unset actor_rollout_ref.rollout.trace.backend.
+
+    See: mlflow 2.10.2 server, measured with a client of 3.18
+    """
+    if not was_asked(mlflow_server.reach) or trace_backend(job) != "mlflow":
+        return
+    numbers = tuple(int(part) for part in re.findall(r"\d+", mlflow_server.server_version)[:2])
+    if numbers and numbers < (2, 14):
+        yield finding(
+            "the MLflow server is {version} and takes no traces: all rollout traces will be lost",
+            at=job.settings.get(f"{TRACE}.backend"),
+            fix="Upgrade the server to 3.4 or later",
+            version=mlflow_server.server_version,
         )

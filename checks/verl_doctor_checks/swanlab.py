@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import difflib
 import re
+import shlex
 from collections.abc import Iterator
 
 from verl_doctor.api import Environment, Finding, Job, Packages, Secret, Severity, Undetermined, check, finding
 from verl_doctor_checks.addresses import host, scheme, shown
+from verl_doctor_checks.facts.reached import Reach, SwanlabAccess
 from verl_doctor_checks.facts.swanlab import SwanlabFiles, SwanlabSetting
+from verl_doctor_checks.roots import roots, was_asked
 from verl_doctor_checks.trackers import generates, tracks
 from verl_doctor_checks.variables import given, is_true, left_behind, secret
 
@@ -524,10 +527,16 @@ def swanlab_server_only_in_login(
             "the login in {path} is for {host}, but with SWANLAB_API_KEY set SwanLab goes to the public server",
             at=environment.given("SWANLAB_API_KEY"),
             fix="Export SWANLAB_API_HOST={host} too",
-            commands=[f"export SWANLAB_API_HOST={stored.host}"],
+            commands=[f"export SWANLAB_API_HOST={shlex.quote(stored.host)}"],
             path=stored.path,
             host=stored.host,
         )
+
+
+def _same(setting: SwanlabSetting, value: str | Secret) -> bool:
+    if setting.name.endswith("_HOST"):
+        return _normal(str(setting.value)) == _normal(_unquoted(str(value)))
+    return setting.value == value
 
 
 BEATEN = ("SWANLAB_API_HOST", "SWANLAB_WEB_HOST", "SWANLAB_RUN_ID", "SWANLAB_RUN_RESUME", "SWANLAB_PROJECT_WORKSPACE")
@@ -586,11 +595,12 @@ def swanlab_file_beats_variable(
         return
     for setting in swanlab_files.strong:
         variable = environment.given(setting.name)
-        if setting.name in BEATEN and variable is not None and not variable.unknown and variable.value != setting.value:
+        known = variable if variable is not None and not variable.unknown else None
+        if setting.name in BEATEN and known is not None and not _same(setting, known.value):
             yield finding(
                 "{path} sets {name} to another value than the environment, and SwanLab takes that of the file",
                 target=setting.name,
-                source=variable.source,
+                source=known.source,
                 fix="Remove {name} from {path}",
                 path=setting.path,
                 name=setting.name,
@@ -992,4 +1002,148 @@ def swanlab_settings_file_broken(job: Job, packages: Packages, swanlab_files: Sw
     for path in swanlab_files.broken:
         yield finding(
             "{path} is not valid YAML, and SwanLab ends the job over it", target=path, fix="Repair or remove it", path=path
+        )
+
+
+def _unreached(layer: str, cause: str, **more: object) -> dict[str, object]:
+    probe = {"layer": layer, "cause": cause, "status": None, "address": "api.swanlab.cn:443"}
+    return {"tracker": "swanlab", "server": "api.swanlab.cn:443", "client": "requests", "probe": probe} | more
+
+
+@check(
+    "SWANLAB003",
+    "swanlab-network-timeout",
+    tags={"logger", "swanlab", "network"},
+    good=[
+        {},
+        {"reachability": [_unreached("http", "ok")]},
+        {"reachability": [_unreached("tcp", "no-answer", tracker="wandb")]},
+        {"reachability": [_unreached("tls", "unknown-ca")]},
+        {"reachability": [_unreached("tcp", "no-answer"), _unreached("tcp", "no-answer", tracker="wandb")]},
+    ],
+    bad=[
+        {"reachability": [_unreached("tcp", "no-answer")]},
+        {"reachability": [_unreached("http", "silent")]},
+        {"reachability": [_unreached("dns", "dns-failed")]},
+        {"reachability": [_unreached("tcp", "refused")]},
+        {"reachability": [_unreached("http", "closed")], "swanlab_access": {"online": False}},
+    ],
+)
+def swanlab_network_timeout(reachability: list[Reach], swanlab_access: SwanlabAccess) -> Iterator[Finding]:
+    """The SwanLab server cannot be reached.
+
+    swanlab.login() retries for 15 seconds, or 75 when the server stays silent, and then raises "check if the provided API key
+    is correct", whatever the cause. verl logs in whenever SWANLAB_API_KEY is set, in offline mode too, and ends with that
+    error. When other trackers suffer from the same cause, one finding about the network names them all.
+
+    Fix: correct SWANLAB_API_HOST or the way to it; or set SWANLAB_MODE=offline, unset SWANLAB_API_KEY, and run `swanlab sync`
+    later.
+
+    See: swanlab 0.10.3, measured for each layer
+         https://github.com/SwanHubX/SwanLab/issues/1252
+    """
+    for root in roots(reachability, "SWANLAB003"):
+        if root.probe.layer == "dns":
+            template = "the name of {server} cannot be resolved: SwanLab's login will fail and end the job"
+        elif root.probe.cause == "refused":
+            template = "{server} refuses connections: SwanLab's login will fail and end the job"
+        elif root.probe.layer == "tcp":
+            template = "no answer from {server}: SwanLab's login will fail after its retries and end the job"
+        else:
+            template = "{server} takes the connection and gives no usable answer: SwanLab's login will fail and end the job"
+        yield finding(
+            template,
+            target=root.servers,
+            fix="Correct SWANLAB_API_HOST or set https_proxy; or set SWANLAB_MODE=offline and unset SWANLAB_API_KEY"
+            if swanlab_access.online
+            else "Unset SWANLAB_API_KEY: with it verl logs in although SWANLAB_MODE is not online",
+            evidence={
+                "layer": root.probe.layer,
+                "cause": root.probe.cause,
+                "seen": root.probe.reason,
+                "milliseconds": root.probe.milliseconds,
+            },
+            server=root.servers,
+        )
+
+
+@check(
+    "SWANLAB050",
+    "swanlab-key-refused",
+    tags={"logger", "swanlab", "network", "secrets"},
+    good=[{}, {"swanlab_access": {"verdict": "accepted"}}, {"swanlab_access": {"verdict": "trouble", "status": 500}}],
+    bad=[{"swanlab_access": {"verdict": "refused", "status": 401, "key_from": "SWANLAB_API_KEY"}}],
+)
+def swanlab_key_refused(environment: Environment, swanlab_access: SwanlabAccess) -> Iterator[Finding]:
+    """The SwanLab server does not accept the key.
+
+    It answers 401, and swanlab.login() raises an AuthenticationError that ends the job. A key of a server of one's own is
+    often sent to the public one: SWANLAB_API_KEY in the environment hides the server of a stored login.
+
+    Fix: copy the key anew from the settings page; with a server of one's own also set SWANLAB_API_HOST.
+
+    See: swanlab 0.10.3 (measured)
+    """
+    if was_asked(swanlab_access.reach) and swanlab_access.verdict == "refused":
+        yield finding(
+            "{server} does not accept the key from {place} (status 401): the login will end the job",
+            at=environment.given(swanlab_access.key_from),
+            target=swanlab_access.key_from,
+            fix="Copy the key anew from the settings page of {server}, or set SWANLAB_API_HOST to the server that it is for",
+            server=swanlab_access.reach.server,
+            place=swanlab_access.key_from,
+        )
+
+
+@check(
+    "SWANLAB051",
+    "swanlab-account-not-activated",
+    tags={"logger", "swanlab", "network"},
+    good=[{}, {"swanlab_access": {"verdict": "accepted"}}, {"swanlab_access": {"verdict": "refused", "status": 401}}],
+    bad=[{"swanlab_access": {"verdict": "forbidden", "status": 403, "key_from": "SWANLAB_API_KEY"}}],
+)
+def swanlab_account_not_activated(swanlab_access: SwanlabAccess) -> Iterator[Finding]:
+    """The SwanLab server knows the key and does not let the account in.
+
+    It answers 403: the account is not verified, or a server of one's own was not activated. swanlab.login() reports a wrong
+    key all the same.
+
+    Fix: verify the account on the web page, or activate the server.
+
+    See: https://github.com/SwanHubX/SwanLab/issues/1225
+    """
+    if was_asked(swanlab_access.reach) and swanlab_access.verdict == "forbidden":
+        yield finding(
+            "{server} does not let the account in (status 403): the login will end the job",
+            target=swanlab_access.reach.server,
+            fix="Verify the account on the web page of {server}, or activate the server",
+            server=swanlab_access.reach.server,
+        )
+
+
+@check(
+    "SWANLAB052",
+    "swanlab-server-in-trouble",
+    tags={"logger", "swanlab", "network"},
+    severity=Severity.WARNING,
+    good=[{}, {"swanlab_access": {"verdict": "accepted"}}],
+    bad=[{"swanlab_access": {"verdict": "trouble", "status": 502}}],
+)
+def swanlab_server_in_trouble(swanlab_access: SwanlabAccess) -> Iterator[Finding]:
+    """The SwanLab server answers that it cannot serve requests now.
+
+    With 5xx or 429 swanlab.login() retries for 16 seconds and then ends the job with an error that blames the key. It may pass
+    by itself.
+
+    Fix: try again later, or log with SWANLAB_MODE=offline, without SWANLAB_API_KEY, and run `swanlab sync` afterwards.
+
+    See: swanlab 0.10.3 (measured)
+    """
+    if was_asked(swanlab_access.reach) and swanlab_access.verdict == "trouble":
+        yield finding(
+            "{server} answers status {status}: if that lasts, the login ends the job",
+            target=swanlab_access.reach.server,
+            fix="Try again later, or log offline without SWANLAB_API_KEY and run `swanlab sync` afterwards",
+            server=swanlab_access.reach.server,
+            status=swanlab_access.status,
         )

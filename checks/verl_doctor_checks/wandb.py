@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import re
+import shlex
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,7 +22,9 @@ from verl_doctor.api import (
     finding,
 )
 from verl_doctor_checks.addresses import host, host_and_port, is_http_url, is_loopback, shown
+from verl_doctor_checks.facts.reached import WandbViewer
 from verl_doctor_checks.facts.wandb import WandbFiles, WandbLogin
+from verl_doctor_checks.roots import was_asked
 from verl_doctor_checks.trackers import tracks
 from verl_doctor_checks.variables import given, is_true, left_behind, secret
 
@@ -358,6 +361,7 @@ def _has_valid_form(key: Secret, packages: Packages) -> bool:
         {"environment": ONLINE},
         {"environment": {"WANDB_API_KEY": "YOUR_WANDB_API_KEY", "WANDB_MODE": "offline"}},
         {"environment": {"WANDB_API_KEY": ""}},
+        {"environment": {"WANDB_API_KEY": "wandb_v1_" + "A" * 40 + "yoUr" + "A" * 33}},
     ],
     bad=[
         {"environment": {"WANDB_API_KEY": "YOUR_WANDB_API_KEY"}},
@@ -378,7 +382,10 @@ def wandb_key_placeholder(job: Job, environment: Environment, packages: Packages
     if not logs_to_wandb(job):
         return
     key = secret(environment, "WANDB_API_KEY")
-    if key is None or not key.is_placeholder or not records_online(environment, wandb_files, packages):
+    # A real key of 40 or more random characters may hold a word such as `your` by chance.
+    if key is None or not key.is_placeholder or key.body_length >= 40:
+        return
+    if not records_online(environment, wandb_files, packages):
         return
     yield finding(
         "WANDB_API_KEY is the placeholder of an example, not a key",
@@ -680,7 +687,7 @@ def wandb_base_url_graphql(job: Job, environment: Environment) -> Iterator[Findi
             'WANDB_BASE_URL is "{address}"; wandb appends /graphql itself, so every request will answer 404',
             at=environment.given("WANDB_BASE_URL"),
             fix="Set it to {root}",
-            commands=[f"export WANDB_BASE_URL={shown(root)}"],
+            commands=[f"export WANDB_BASE_URL={shlex.quote(shown(root))}"],
             address=shown(address),
             root=shown(root),
         )
@@ -1618,7 +1625,7 @@ def wandb_login_readable(job: Job, wandb_login: WandbLogin) -> Iterator[Finding]
             "{path} holds a W&B key and other users can read it",
             target=wandb_login.path,
             fix="Make it readable for you alone",
-            commands=["chmod 600 ~/.netrc"],
+            commands=[f"chmod 600 {shlex.quote(wandb_login.path)}"],
             path=wandb_login.path,
         )
 
@@ -1627,7 +1634,11 @@ def wandb_login_readable(job: Job, wandb_login: WandbLogin) -> Iterator[Finding]
     "WANDB032",
     "wandb-module-hidden",
     tags={"logger", "wandb"},
-    good=[{}, {"wandb_files": {"hidden_by": "/work/wandb.py"}, "job": {"trainer.logger": "console"}}],
+    good=[
+        {},
+        {"wandb_files": {"hidden_by": "/work/wandb.py"}, "job": {"trainer.logger": "console"}},
+        {"wandb_files": {"hidden_by": "/work/wandb.py"}, "job": {"kind": "sft", "command": ["torchrun", "/opt/train.py"]}},
+    ],
     bad=[{"wandb_files": {"hidden_by": "/work/wandb.py"}}, {"wandb_files": {"hidden_by": "/work/wandb/__init__.py"}}],
 )
 def wandb_module_hidden(job: Job, wandb_files: WandbFiles) -> Iterator[Finding]:
@@ -1641,10 +1652,232 @@ def wandb_module_hidden(job: Job, wandb_files: WandbFiles) -> Iterator[Finding]:
 
     See: https://github.com/wandb/wandb/issues/5950
     """
-    if logs_to_wandb(job) and wandb_files.hidden_by:
+    from_a_script = bool(job.command) and "-m" not in job.command and not job.uses_ray
+    if logs_to_wandb(job) and wandb_files.hidden_by and not from_a_script:
         yield finding(
             "{path} hides the installed wandb: verl imports it instead",
             target=wandb_files.hidden_by,
             fix="Rename it",
             path=wandb_files.hidden_by,
+        )
+
+
+ASKED = {"server": "api.wandb.ai:443", "url": "https://api.wandb.ai"}
+
+
+@check(
+    "WANDB050",
+    "wandb-key-refused",
+    tags={"logger", "wandb", "network", "secrets"},
+    good=[
+        {},
+        {"wandb_viewer": {"verdict": "accepted"}},
+        {"wandb_viewer": {"verdict": "trouble", "status": 500}},
+        {"wandb_viewer": {"verdict": "forbidden", "status": 403}},
+    ],
+    bad=[
+        {"wandb_viewer": {"verdict": "refused", "status": 401, "key_from": "WANDB_API_KEY", "reach": ASKED}},
+        {"wandb_viewer": {"verdict": "refused", "status": 401, "key_from": "/home/user/.netrc"}},
+    ],
+)
+def wandb_key_refused(environment: Environment, wandb_viewer: WandbViewer) -> Iterator[Finding]:
+    """The W&B server does not accept the key.
+
+    It answers 401: the key is mistyped, was revoked, or belongs to another server. wandb.init() then raises, after the model
+    and the rollout engine are up, and the job ends.
+
+    Fix: copy the key anew from the settings page of that very server; with a server of one's own also set WANDB_BASE_URL.
+
+    See: wandb 0.31.0, measured: CommError with the server's message
+    """
+    if was_asked(wandb_viewer.reach) and wandb_viewer.verdict == "refused":
+        yield finding(
+            "{server} does not accept the key from {place} (status 401): wandb.init() will end the job",
+            at=environment.given(wandb_viewer.key_from),
+            target=wandb_viewer.key_from,
+            fix="Copy the key anew from the settings page of {server}, or set WANDB_BASE_URL to the server that it is for",
+            evidence={"url": wandb_viewer.reach.url},
+            server=wandb_viewer.reach.server,
+            place=wandb_viewer.key_from,
+        )
+
+
+@check(
+    "WANDB051",
+    "wandb-key-without-account",
+    tags={"logger", "wandb", "network", "secrets"},
+    severity=Severity.WARNING,
+    good=[{}, {"wandb_viewer": {"verdict": "accepted"}}, {"wandb_viewer": {"verdict": ""}}],
+    bad=[{"wandb_viewer": {"verdict": "no-account", "status": 200, "key_from": "WANDB_API_KEY", "reach": ASKED}}],
+)
+def wandb_key_without_account(environment: Environment, wandb_viewer: WandbViewer) -> Iterator[Finding]:
+    """The W&B server takes the request, and knows no account for the key.
+
+    `wandb login` fails on this answer ("did not recognize an account"). wandb.init() goes on, and creating the run is refused
+    unless the server lets anonymous users write.
+
+    Fix: copy the key anew from the settings page of that very server.
+
+    See: wandb 0.31.0 sdk/lib/wbauth (measured)
+    """
+    if was_asked(wandb_viewer.reach) and wandb_viewer.verdict == "no-account":
+        yield finding(
+            "{server} knows no account for the key from {place}",
+            at=environment.given(wandb_viewer.key_from),
+            target=wandb_viewer.key_from,
+            fix="Copy the key anew from the settings page of {server}",
+            server=wandb_viewer.reach.server,
+            place=wandb_viewer.key_from,
+        )
+
+
+@check(
+    "WANDB052",
+    "wandb-access-forbidden",
+    tags={"logger", "wandb", "network", "secrets"},
+    good=[{}, {"wandb_viewer": {"verdict": "accepted"}}, {"wandb_viewer": {"verdict": "refused", "status": 401}}],
+    bad=[
+        {
+            "wandb_viewer": {
+                "verdict": "forbidden",
+                "status": 403,
+                "key_from": "WANDB_API_KEY",
+                "reach": {"probe": {"status": 403, "excerpt": "permission denied"}},
+            }
+        }
+    ],
+)
+def wandb_access_forbidden(wandb_viewer: WandbViewer) -> Iterator[Finding]:
+    """The W&B server or a gateway before it forbids the request.
+
+    It answers 403 to the plainest question, who the key is: the account is suspended, the address of this machine is not on an
+    allow-list, or a gateway wants something else first. wandb.init() raises "permission denied".
+
+    Fix: ask whoever runs the server or the gateway; the text of the answer says which of them spoke.
+
+    See: wandb 0.31.0 (measured)
+    """
+    if was_asked(wandb_viewer.reach) and wandb_viewer.verdict == "forbidden":
+        probe = wandb_viewer.reach.probe
+        yield finding(
+            '{server} forbids every request (status 403): "{excerpt}"',
+            target=wandb_viewer.reach.server,
+            fix="Ask whoever runs the server, or the gateway before it, to let this account and machine in",
+            server=wandb_viewer.reach.server,
+            excerpt=probe.excerpt if probe else "",
+        )
+
+
+@check(
+    "WANDB053",
+    "wandb-entity-not-a-team",
+    tags={"logger", "wandb", "network", "names"},
+    severity=Severity.WARNING,
+    good=[
+        {},
+        {"environment": {"WANDB_ENTITY": "lab"}, "wandb_viewer": {"verdict": "accepted", "teams": ["me", "lab"]}},
+        {"environment": {"WANDB_ENTITY": "Lab"}, "wandb_viewer": {"verdict": "accepted", "teams": ["me", "lab"]}},
+        {"environment": {"WANDB_ENTITY": "lab"}, "wandb_viewer": {"verdict": "accepted", "teams": []}},
+        {"environment": {"WANDB_ENTITY": ""}, "wandb_viewer": {"verdict": "accepted", "teams": ["me"]}},
+    ],
+    bad=[{"environment": {"WANDB_ENTITY": "other-lab"}, "wandb_viewer": {"verdict": "accepted", "teams": ["me", "lab"]}}],
+)
+def wandb_entity_not_a_team(environment: Environment, wandb_viewer: WandbViewer) -> Iterator[Finding]:
+    """WANDB_ENTITY is none of the teams of the key's account.
+
+    The run would belong to a team in which the account has no seat; the server then answers 403 "permission denied" to
+    upsertBucket without naming the entity. Only an administrator of a server of one's own may write everywhere.
+
+    Fix: correct or unset WANDB_ENTITY, or have the account added to the team.
+
+    See: https://github.com/wandb/wandb/issues/8609
+         https://github.com/wandb/wandb/issues/9156
+    """
+    entity = given(environment, "WANDB_ENTITY")
+    if not was_asked(wandb_viewer.reach) or not entity or not wandb_viewer.teams:
+        return
+    if entity.lower() not in {team.lower() for team in wandb_viewer.teams}:
+        yield finding(
+            'the account of the W&B key has no team "{entity}": the server will refuse the run (403)',
+            at=environment.given("WANDB_ENTITY"),
+            fix="Use one of {teams}, unset WANDB_ENTITY, or have the account added to the team",
+            entity=entity,
+            teams=", ".join(wandb_viewer.teams[:10]),
+        )
+
+
+SERVER_FLOORS = (((0, 28, 1), (0, 70)), ((0, 28), (0, 65)), ((0, 26), (0, 63)))
+"""Clients, and the oldest W&B Server that they work with (wandb CHANGELOG of each release)."""
+
+
+@check(
+    "WANDB054",
+    "wandb-server-too-old",
+    tags={"logger", "wandb", "network"},
+    severity=Severity.WARNING,
+    good=[
+        {},
+        {"wandb_viewer": {"verdict": "accepted", "server_version": "0.70.1"}},
+        {"wandb_viewer": {"verdict": "accepted", "server_version": "0.60.0"}, "packages": {"wandb": "0.25.1"}},
+        {"wandb_viewer": {"verdict": "accepted", "server_version": ""}},
+    ],
+    bad=[
+        {"wandb_viewer": {"verdict": "accepted", "server_version": "0.66.0"}},
+        {"wandb_viewer": {"verdict": "accepted", "server_version": "v0.62.2"}, "packages": {"wandb": "0.27.0"}},
+    ],
+)
+def wandb_server_too_old(packages: Packages, wandb_viewer: WandbViewer) -> Iterator[Finding]:
+    """The W&B server is older than the installed wandb supports.
+
+    wandb 0.26, 0.28.0 and 0.28.1 each dropped older servers of one's own. Runs may fail to start, or lack files and tables.
+
+    Fix: upgrade the server, or install an older wandb.
+
+    See: wandb CHANGELOG 0.26.0, 0.28.0, 0.28.1
+    """
+    if not was_asked(wandb_viewer.reach) or not wandb_viewer.server_version:
+        return
+    release = packages.release("wandb") or ()
+    numbers = tuple(int(part) for part in re.findall(r"\d+", wandb_viewer.server_version)[:2])
+    wanted = next((floor for client, floor in SERVER_FLOORS if release >= client), None)
+    if wanted is not None and numbers < wanted:
+        yield finding(
+            "wandb {version} wants W&B Server {wanted} or later, and {server} is {found}",
+            target="wandb",
+            fix="Upgrade the server, or install an older wandb",
+            version=packages.version("wandb"),
+            wanted=".".join(map(str, wanted)),
+            server=wandb_viewer.reach.server,
+            found=wandb_viewer.server_version,
+        )
+
+
+@check(
+    "WANDB055",
+    "wandb-server-in-trouble",
+    tags={"logger", "wandb", "network"},
+    severity=Severity.WARNING,
+    good=[{}, {"wandb_viewer": {"verdict": "accepted"}}],
+    bad=[
+        {"wandb_viewer": {"verdict": "trouble", "status": 500, "reach": ASKED}},
+        {"wandb_viewer": {"verdict": "trouble", "status": 429, "reach": ASKED}},
+    ],
+)
+def wandb_server_in_trouble(wandb_viewer: WandbViewer) -> Iterator[Finding]:
+    """The W&B server answers that it cannot serve requests now.
+
+    With 5xx or 429 wandb retries until its init_timeout, 90 seconds by default, and then ends the job; the text speaks of a
+    busy service. It may pass by itself.
+
+    Fix: try again later, look at the status page of the server, or log with WANDB_MODE=offline and sync afterwards.
+
+    See: wandb 0.31.0 (measured)
+    """
+    if was_asked(wandb_viewer.reach) and wandb_viewer.verdict == "trouble":
+        yield finding(
+            "{server} answers status {status}: if that lasts, wandb.init() ends the job",
+            target=wandb_viewer.reach.server,
+            fix="Try again later, or log with WANDB_MODE=offline and sync afterwards",
+            server=wandb_viewer.reach.server,
+            status=wandb_viewer.status,
         )

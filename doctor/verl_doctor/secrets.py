@@ -47,6 +47,8 @@ _TOKEN_FORMS = re.compile(
 _USERINFO = re.compile(
     r"(?P<scheme>[A-Za-z][A-Za-z0-9+.\-]*://)(?P<userinfo>[^/?#@\s'\"]*(?:@(?=[^/?#\s'\"]*@)[^/?#@\s'\"]*)*)@"
 )
+# A password in which # or / was not escaped: the address is broken, and the password would else be taken for a path.
+_UNESCAPED_USERINFO = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.\-]*://)[^/?#@:\[\s'\"]*:(?!\d{1,5}(?:[/?]|$))[^\s'\"]*@")
 _ASSIGNMENT = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_.\-]*)(?P<glue>[\"']?\s*[:=]\s*[\"']?)(?P<value>[^\s\"',;}\]]+)")
 _PLACEHOLDER = re.compile(
     r"^(<.*>|\$?\{.*\}|\.{2,}|x{3,}|\*{3,}|.*(your|paste|replace|change)[_\- ]?.*"
@@ -145,6 +147,7 @@ def scrub(text: str) -> str:
         if len(value) >= 6 and value in text:
             text = text.replace(value, "***")
     if "://" in text:
+        text = _UNESCAPED_USERINFO.sub(r"\g<scheme>***@", text)
         text = _USERINFO.sub(lambda match: match["scheme"] + ("***@" if match["userinfo"] else "@"), text)
     if "=" in text or ":" in text:
         text = _ASSIGNMENT.sub(_scrub_assignment, text)
@@ -153,9 +156,14 @@ def scrub(text: str) -> str:
 
 def _scrub_assignment(match: re.Match[str]) -> str:
     plain = match["value"].startswith(("$", "***", "<secret")) or _PLAIN_VALUE.fullmatch(match["value"])
-    if plain or not is_sensitive_name(match["name"]):
+    if plain or not is_sensitive_name(match["name"]) or _is_prose(match):
         return match[0]
     return match["name"] + match["glue"] + "***"
+
+
+def _is_prose(match: re.Match[str]) -> bool:
+    """`SWANLAB_API_KEY: with it …` is a sentence; a credential after a colon has a digit, a quote or many characters."""
+    return match["glue"] == ": " and len(match["value"]) < 16 and not any(character.isdigit() for character in match["value"])
 
 
 def scrub_all(value: Any) -> Any:

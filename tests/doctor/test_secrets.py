@@ -98,6 +98,8 @@ def test_traits(value, trait):
         f'{{"env_vars": {{"WANDB_API_KEY": "{CANARY}"}}}}',
         f"http://user:{CANARY}@proxy:3128",
         f"postgresql://mlflow:{CANARY}@db/mlflow?sslmode=require",
+        f"postgresql://mlflow:{CANARY}#x@db/mlflow",
+        f"http://user:a/{CANARY}@proxy:3128",
         f"--password={CANARY}",
         f"token: {CANARY}",
     ],
@@ -135,6 +137,7 @@ def test_credentials_in_text_are_removed_by_their_form(token):
         "sqlite:////tmp/mlruns.db",
         "file://host/share",
         "WANDB_API_KEY=$KEY",
+        "unset SWANLAB_API_KEY: with it verl logs in",
     ],
 )
 def test_ordinary_text_is_left_alone(text):

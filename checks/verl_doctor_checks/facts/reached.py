@@ -14,7 +14,7 @@ State = Literal["looked", "not-needed", "unknown", "not-probed"]
 class Reach(msgspec.Struct, frozen=True, kw_only=True):
     """The way to the server of one tracker, and how far a request got on it.
 
-    `state`: `not-needed` when the job does not talk to a server, `unknown` and `not-probed` with a reason when it was not tried.
+    `state`: `not-needed` when the job talks to no server, `unknown` and `not-probed` with a reason when it was not tried.
     `near_entry` is the entry of NO_PROXY that would exempt the server for another client, and does not for this one.
     `page`: something answered that is not the tracker's service.
     """
@@ -62,17 +62,17 @@ class SwanlabAccess(msgspec.Struct, frozen=True, kw_only=True):
 class MlflowServer(msgspec.Struct, frozen=True, kw_only=True):
     """What the MLflow server says. `stall_s` is how long one request of MLflow's client blocks on what was found, in seconds.
 
-    `credentials`: where those that the client sends come from, empty for none.
+    `credentials`: where those that the client sends come from, empty for none. `artifact_folder_missing`: artifacts go to a
+    folder, as the client sees it, and it does not exist here.
     """
 
     reach: Reach
-    verdict: Literal[
-        "", "ready", "unauthorized", "forbidden", "host-refused", "wrong-service", "wrong-path", "trouble"
-    ] = ""
+    verdict: Literal["", "ready", "unauthorized", "forbidden", "host-refused", "wrong-service", "wrong-path", "trouble"] = ""
     status: int | None = None
     credentials: str = ""
     experiment: Literal["", "exists", "absent", "deleted"] = ""
     artifact_location: str = ""
+    artifact_folder_missing: bool = False
     run: Literal["", "exists", "missing", "deleted"] = ""
     server_version: str = ""
     stall_s: float = 0.0
@@ -81,8 +81,8 @@ class MlflowServer(msgspec.Struct, frozen=True, kw_only=True):
 def _reach(plain: dict[str, Any]) -> Reach:
     """A row's way: looked at, unless it says otherwise."""
     fields = {"state": "looked", "server": "server.example.com:443", "url": "https://server.example.com"} | plain
-    probe = fields.pop("probe", None)
-    fields["probe"] = {"layer": "http", "cause": "ok", "status": 200} | probe if probe or fields["state"] == "looked" else None
+    if fields["state"] == "looked":
+        fields["probe"] = {"layer": "http", "cause": "ok", "status": 200} | fields.get("probe", {})
     return msgspec.convert(fields, Reach)
 
 

@@ -121,6 +121,7 @@ def _hiding_module(directory: str) -> str:
     """A module in the directory that `import wandb` finds before the installed one; a folder alone is not one."""
     for name in ("wandb.py", "wandb/__init__.py"):
         path = os.path.join(directory, name)
-        if os.path.isfile(path):
+        is_a_checkout_of_wandb = os.path.isdir(os.path.join(directory, "wandb", "sdk"))
+        if os.path.isfile(path) and not is_a_checkout_of_wandb:
             return path
     return ""

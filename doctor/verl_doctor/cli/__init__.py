@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import sys
@@ -47,6 +48,7 @@ def cli() -> None:
 
 def main() -> None:
     """The `verl-doctor` program."""
+    gc.disable()  # a command lives for a moment: looking for cycles cost a tenth of its time
     for stream in (sys.stdout, sys.stderr):
         # A terminal that cannot show a character gets an escape instead of a traceback.
         if hasattr(stream, "reconfigure"):

@@ -64,11 +64,11 @@ class Advisor:
         if isinstance(cause, (InterpolationResolutionError, GrammarParseError)):
             return _refusal(given, "interpolation", first_line(cause), [])
         if isinstance(cause, (ConfigAttributeError, ConfigKeyError)) and _says_unknown_key(cause):
-            return self._refuse_unknown_key(given)
+            return self._refuse_unknown_key(given, error)
         if "Could not append" in str(error):
             reason = "the key exists already and '+' only adds new ones"
             return _refusal(given, "append-existing", reason, [given.text.replace("+", "", 1), "+" + given.text])
-        return _refusal(given, "wrong-type", _wrong_type(given.key, self._config) or first_line(cause), [])
+        return _refusal(given, "wrong-type", _obstacle(given.key, self._config) or first_line(cause), [])
 
     def _refuse_deletion(self, given: Given, error: Exception) -> Refusal:
         if "does not exist" in str(error):
@@ -76,7 +76,7 @@ class Advisor:
             return _refusal(given, "delete-missing", f"there is no '{given.key}' to delete", near)
         return _refusal(given, "delete-missing", first_line(error), [f"~{given.key}"])
 
-    def _refuse_unknown_key(self, given: Given) -> Refusal:
+    def _refuse_unknown_key(self, given: Given, error: Exception) -> Refusal:
         key, value = given.key, given.text.partition("=")[2]
         renamed = _renamed(key)
         if renamed and _may_be_set(renamed, self._config):
@@ -85,8 +85,11 @@ class Advisor:
         if any(key == known or key.startswith(known + ".") for known in READ_BUT_UNDECLARED) or takes_new_keys(key):
             reason = f"'{key}' is not declared in verl's configuration; a key that is not needs '+' before it"
             return _refusal(given, "not-in-struct", reason, [f"+{given.text}"])
+        if isinstance(given.override.value(), dict):
+            obstacles = (_obstacle(f"{key}.{leaf}", self._config) for leaf in _all_keys(given.override.value(), ""))
+            return _refusal(given, "not-in-struct", next(filter(None, obstacles), first_line(error)), [f"+{given.text}"])
         near = self._near(key)
-        reason = f"there is no '{_first_missing(key, self._config)}' in the configuration"
+        reason = _obstacle(key, self._config)
         if near:
             reason += f"; the nearest to '{key}' is '{near[0]}'"
         return _refusal(given, "not-in-struct", reason, [f"{name}={value}" for name in near])
@@ -104,26 +107,20 @@ def _says_unknown_key(cause: BaseException) -> bool:
     return "not in struct" in str(cause) or "not in '" in str(cause)
 
 
-def _wrong_type(key: str, config: DictConfig) -> str:
-    """Names the parent of the key that holds no keys; empty when there is none."""
+def _obstacle(key: str, config: DictConfig) -> str:
+    """What stands in the way of the key: a part that does not exist or that holds no keys; empty when it exists."""
+    node: Any = config
     parts = key.split(".")
-    for count in range(1, len(parts)):
+    for count, part in enumerate(parts):
         parent = ".".join(parts[:count])
-        value = OmegaConf.select(config, parent, throw_on_resolution_failure=False)
-        if not isinstance(value, DictConfig):
-            what = "a list" if isinstance(value, ListConfig) else f"'{value}'"
-            return f"'{parent}' is {what}, so there is no '{key}' to set"
+        if isinstance(node, ListConfig):
+            return f"'{parent}' is a list, so there is no '{key}' to set"
+        if not isinstance(node, DictConfig):
+            return f"'{parent}' is a single value, so there is no '{key}' to set"
+        if part not in node:
+            return f"there is no '{'.'.join(parts[: count + 1])}' in the configuration"
+        node = OmegaConf.select(node, part, throw_on_resolution_failure=False)
     return ""
-
-
-def _first_missing(key: str, config: DictConfig) -> str:
-    """The shortest beginning of the key that the configuration does not have."""
-    parts = key.split(".")
-    for count in range(1, len(parts)):
-        beginning = ".".join(parts[:count])
-        if not _may_be_set(beginning, config):
-            return beginning
-    return key
 
 
 def _renamed(key: str) -> str:

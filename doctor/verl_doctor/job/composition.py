@@ -174,12 +174,9 @@ def _load_primary(repository: Repository, config_name: str) -> ConfigResult:
     primary = repository.load_config(config_name)
     if primary is not None:
         return primary
-    near = repository.get_group_options(posixpath.dirname(config_name)) if _is_group(repository, config_name) else []
-    raise PrimaryNotFound(config_name, near)
-
-
-def _is_group(repository: Repository, config_name: str) -> bool:
-    return bool(repository.group_exists(posixpath.dirname(config_name)))
+    folder = posixpath.dirname(config_name)
+    options = repository.get_group_options(folder) if repository.group_exists(folder) else []
+    raise PrimaryNotFound(config_name, [option for option in options if not option.startswith("_")])
 
 
 def _touches_hydra(primary: ConfigResult, overrides: list[Given]) -> bool:
@@ -295,13 +292,28 @@ def _apply(composed: Composed, values: list[Given]) -> None:
     for given in values:
         if given.key == "hydra.searchpath":
             continue
+        hidden = _single_value_above(given, composed.config)
         try:
             apply_one(given, composed.config)
         except _REFUSED as error:
+            if hidden is not None:
+                hidden[0]._content[hidden[1]] = hidden[2]
             if composed.complete and composed.settled:
                 composed.refusals.append(advisor.refuse(given, error))
         else:
             _own(composed, given)
+
+
+def _single_value_above(given: Given, config: DictConfig) -> tuple[Any, str, Any] | None:
+    """The value that stands where the key needs a mapping, with its container: OmegaConf drops it before it refuses the key."""
+    node: Any = config
+    for part in given.key.split(".")[:-1]:
+        content = node._content if isinstance(node, DictConfig) else None
+        child = content.get(part) if isinstance(content, dict) else None
+        if child is None or not OmegaConf.is_config(child):
+            return (node, part, child) if child is not None else None
+        node = child
+    return None
 
 
 def apply_one(given: Given, config: DictConfig) -> None:

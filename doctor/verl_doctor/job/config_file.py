@@ -48,6 +48,8 @@ def read_config_file(path: str, directory: str) -> ConfigFile:
         raise BadInput(f"{shown}: not a configuration: it holds no 'key: value' lines at its top level")
     file = ConfigFile(path=full, shown=shown, data=document.data, document=document)
     file.is_primary = isinstance(document.data.get("defaults"), list)
+    if file.is_primary and not full.endswith(".yaml"):
+        raise BadInput(f"{shown}: it has a defaults list, and Hydra reads only files whose name ends with .yaml; rename it")
     file.is_full = not file.is_primary and all(document.line_of(tuple(key.split("."))) for key in _FULL)
     if os.path.basename(os.path.dirname(full)) == ".hydra":
         _read_siblings(file, directory)

@@ -34,7 +34,7 @@ def search_path(program: str, environment: Mapping[str, str]) -> list[str]:
 
     `program` may also be a script of that Python, such as `torchrun`. Raises Undetermined when the layout is not known.
     """
-    python = _interpreter_of(program)
+    python = interpreter_of(program)
     prefix = os.path.dirname(os.path.dirname(python))
     settings = _venv_settings(python)
     folders = [folder for folder in environment.get("PYTHONPATH", "").split(os.pathsep) if os.path.isabs(folder)]
@@ -49,8 +49,8 @@ def search_path(program: str, environment: Mapping[str, str]) -> list[str]:
     return _with_path_files(folders)
 
 
-def _interpreter_of(program: str) -> str:
-    """The Python that runs this program: itself, or the one that its first line names."""
+def interpreter_of(program: str) -> str:
+    """The Python that runs this program: itself, or the one that its first line names. Raises Undetermined for a wrapper."""
     with open(program, "rb") as file:
         start = file.read(_MAX_SHEBANG_BYTES)
     if not start.startswith(b"#!"):

@@ -191,20 +191,17 @@ def _ask_hydra(arguments: list[Argument], result: HydraArguments) -> None:
     try:
         parser.parse_args(texts)
     except _CommandLineError as error:
-        stray = next((word for word in texts if str(error).startswith("unrecognized arguments") and word in str(error)), "")
-        argument = next((item for item in arguments if item.text == stray), arguments[0])
-        reason = scrub(str(error))
-        if stray:
-            reason = (
-                "it stands behind one of Hydra's own options that follows other overrides; put the options before all overrides"
-            )
+        strays = str(error).removeprefix("unrecognized arguments: ")
+        behind = strays != str(error)
+        stray = next((item for item in arguments if behind and strays.startswith(item.text)), arguments[0])
+        reason = "one of Hydra's own options stands before it, behind other overrides; put the options before all overrides"
         result.problems.append(
             ConfigProblem(
                 kind="unknown-option",
-                override=scrub(argument.text),
-                key=scrub(argument.text.partition("=")[0]),
-                reason=reason,
-                source=override_source(argument),
+                override=scrub(stray.text),
+                key=scrub(stray.text.partition("=")[0]),
+                reason=reason if behind else scrub(str(error)),
+                source=override_source(stray),
             )
         )
 
@@ -262,6 +259,10 @@ def parse_override(argument: Argument, *, advise: bool = True) -> Given | Refusa
         override = _parser().parse_override(text)
     except (HydraException, RecursionError) as error:
         return explain(argument, text, error, _refuses if advise else None)
+    if not override.key_or_group:
+        return Refusal(
+            kind="grammar", argument=argument, key="", reason="there is no key before '='", column=1, character=text[:1]
+        )
     if unknown:
         _make_unknown(override)
     return Given(argument, override)

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from verl_doctor.job.command import Launch, parse_command
 from verl_doctor.job.environment import cluster_address, launching_environment
-from verl_doctor.job.interpreter import find_program, search_path
+from verl_doctor.job.interpreter import find_program, interpreter_of, search_path
 from verl_doctor.job.local_ray import find_raylet
 from verl_doctor.job.model import Job, Packages, Request, Variable
 from verl_doctor.job.variables import brief
@@ -56,9 +56,8 @@ def installed_packages(request: Request, job: Job) -> Packages:
     Raises NotAVerlLaunch and BadInput as `parse_command` does.
     """
     launch = parse_command(request.command, request.directory) if request.command else Launch()
-    launching = launching_environment(request, launch)
     try:
-        folders = _folders(request, launch, launching, job)
+        folders = module_folders(request, job)
     except Undetermined as error:
         return Packages(unseen=str(error))
     versions = _versions(folders)
@@ -73,8 +72,19 @@ def _who(launch: Launch) -> str:
     return brief(launch.python) if launch.python else "the Python of verl-doctor"
 
 
-def _folders(request: Request, launch: Launch, launching: dict[str, Variable], job: Job) -> list[str]:
+def module_folders(request: Request, job: Job) -> list[str]:
     """The folders in which the job's Python looks for modules. Raises Undetermined when that is not known."""
+    python = job_python(request, job)
+    launch = parse_command(request.command, request.directory) if request.command else Launch()
+    return search_path(python, _known(launching_environment(request, launch))) if launch.python else list(sys.path)
+
+
+def job_python(request: Request, job: Job) -> str:
+    """The path of the Python that runs the job: this one when no command was given.
+
+    Raises Undetermined when it is not known or not on this machine.
+    """
+    launch = parse_command(request.command, request.directory) if request.command else Launch()
     if launch.unknown_python:
         raise Undetermined(launch.unknown_python)
     if launch.other_machine:
@@ -83,10 +93,15 @@ def _folders(request: Request, launch: Launch, launching: dict[str, Variable], j
     if installs:
         raise Undetermined(f"'{installs[0]}' of the job's runtime_env installs packages of its own")
     if not launch.python:
-        return list(sys.path)
-    known = {name: str(variable.value) for name, variable in launching.items() if not variable.unknown}
-    python = _python_of_workers(launch, launching, job) or find_program(launch.python, known, _directory(request, launch))
-    return search_path(python, known)
+        return sys.executable
+    launching = launching_environment(request, launch)
+    directory = _directory(request, launch)
+    program = _python_of_workers(launch, launching, job) or find_program(launch.python, _known(launching), directory)
+    return interpreter_of(program)
+
+
+def _known(launching: dict[str, Variable]) -> dict[str, str]:
+    return {name: str(variable.value) for name, variable in launching.items() if not variable.unknown}
 
 
 def _directory(request: Request, launch: Launch) -> str:

@@ -40,10 +40,13 @@ class Provenance:
                 self._files[_key(package, path)] = Source("config-file", "configuration file", Location(shown, line))
 
     def owner(self, key: str) -> Given | None:
-        """The override that set the key, or that set a parent of it by an interpolation."""
-        owner = self._composed.owners.get(key)
+        """The override that set the key, an element of it, or by an interpolation a parent of it."""
+        owners = self._composed.owners
+        owner = owners.get(key)
         if owner is None and self._whole:
             owner = next((given for parent, given in self._whole.items() if key.startswith(parent + ".")), None)
+        if owner is None and key in self._composed.parents:  # a list, one element of which was set
+            owner = next((given for below, given in reversed(owners.items()) if below.startswith(key + ".")), None)
         return owner
 
     def is_users(self, key: str) -> bool:

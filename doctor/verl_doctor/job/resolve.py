@@ -79,7 +79,7 @@ class _Resolver:
             verl=self.found.verl,
             command=[shown(argument.text) for argument in self.request.command],
             launchers=self.launch.launchers,
-            directory=self.directory,
+            directory=(self.file.directory if self.file else "") or self.directory,
             config_name=shown(config_name),
             exact=exact,
             settings=settings,
@@ -102,7 +102,7 @@ class _Resolver:
         """Where the job's Python starts: the folder that `ray job submit` uploads, else where the command runs."""
         working_dir = self.launch.working_dir
         folder = os.path.join(self.directory, working_dir) if working_dir and "://" not in working_dir else self.directory
-        return folder if os.path.isdir(folder) else self.directory
+        return os.path.normpath(folder) if os.path.isdir(folder) else self.directory
 
     def _module_directories(self, code: str) -> list[str]:
         python_path = self.request.environment.get("PYTHONPATH")
@@ -187,9 +187,8 @@ class _Resolver:
         return overlay(Composed(config), self.given, multirun=self.arguments.multirun), name, False
 
     def _report_primary(self, missing: PrimaryNotFound) -> None:
-        names = [name for name in missing.near if not name.startswith("_")]
-        near = difflib.get_close_matches(missing.name.removesuffix(".yaml"), names, n=1, cutoff=0.4)
-        reason = str(missing) + (f"; the folder has {', '.join(names)}" if names else "")
+        near = difflib.get_close_matches(missing.name.removesuffix(".yaml"), missing.near, n=1, cutoff=0.4)
+        reason = str(missing) + (f"; the folder has {', '.join(missing.near)}" if missing.near else "")
         self._report("config_name", missing.name, reason, corrected=f"--config-name={near[0]}" if near else None)
 
     def _report(

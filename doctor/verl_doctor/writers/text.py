@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _STYLE = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.INFO: "bold cyan"}
 _MARK = {Severity.ERROR: "✗", Severity.WARNING: "!", Severity.INFO: "·"}
 _SHOWN_OF_ONE_CODE = 3
+_CODES_OF_A_CAUSE = 5
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -92,12 +93,17 @@ class _Page:
 
     def not_looked_at(self, report: Report) -> None:
         undecided = [result for result in report.results if result.state in {"unknown", "skip", "crash"}]
-        shown = [result for result in undecided if self.verbosity >= 1 or result.essential or result.state == "crash"]
-        for result in shown:
-            reason = result.message.text if result.message else result.reason
-            self.line(f"? {self._say(result.state)} {result.code} {result.slug}: {reason}", style="dim")
-        if shown:
-            self.console.print()
+        if not undecided:
+            return
+        if self.verbosity >= 1:
+            for result in undecided:
+                self.line(f"? {self._say(result.state)} {result.code} {result.slug}: {_why(result)}", style="dim")
+        else:
+            for reason, results in _by_cause(undecided):
+                codes = ", ".join(dict.fromkeys(result.code for result in results[:_CODES_OF_A_CAUSE]))
+                codes += ", ..." if len(results) > _CODES_OF_A_CAUSE else ""
+                self.line(self._say("? not decided: {reason} ({codes})", reason=reason, codes=codes), style="dim")
+        self.console.print()
 
     def facts(self, report: Report) -> None:
         for fact in report.facts:
@@ -139,6 +145,19 @@ def _folded(findings: list[Result], verbosity: int) -> Iterator[tuple[Result, li
         shown = len(group) if verbosity >= 1 or len(group) == _SHOWN_OF_ONE_CODE + 1 else _SHOWN_OF_ONE_CODE
         for number, result in enumerate(group[:shown], start=1):
             yield result, group[shown:] if number == shown else []
+
+
+def _by_cause(undecided: list[Result]) -> list[tuple[str, list[Result]]]:
+    """The causes, the one behind most checks first. What stands before a colon names the value, the rest says why."""
+    causes: dict[str, list[Result]] = {}
+    for result in undecided:
+        reason = _why(result)
+        causes.setdefault(reason.split(" is not known: ", 1)[-1], []).append(result)
+    return sorted(causes.items(), key=lambda cause: -len(cause[1]))
+
+
+def _why(result: Result) -> str:
+    return result.message.text if result.message else result.reason
 
 
 def _place(result: Result) -> str:

@@ -136,6 +136,8 @@ def test_a_module_that_hides_wandb(home, tmp_path):
     assert wandb_files(job_in(tmp_path), environment_of(home)).hidden_by == str(tmp_path / "wandb/__init__.py")
     write(tmp_path / "wandb.py", "")
     assert wandb_files(job_in(tmp_path), environment_of(home)).hidden_by == str(tmp_path / "wandb.py")
+    (tmp_path / "wandb/sdk").mkdir()
+    assert wandb_files(job_in(tmp_path), environment_of(home)).hidden_by == "", "a checkout of wandb itself"
 
 
 def test_what_variables_point_to(home, tmp_path):

@@ -66,12 +66,15 @@ def test_chinese():
     assert "修复:" in page
 
 
-def test_what_could_not_be_decided_is_counted_and_shown_on_request():
-    unknown = finding(state="unknown", message=None, fix=None, reason="set by $(date)")
-    assert "1 could not be decided (-v says why)" in written(unknown)
-    assert "set by $(date)" not in written(unknown)
-    assert "? unknown DOCTOR001 check-crashed: set by $(date)" in written(unknown, verbosity=1)
-    assert "set by $(date)" in written(finding(state="unknown", message=None, reason="set by $(date)", essential=True))
+def test_what_could_not_be_decided_is_counted_and_said_once_for_each_cause():
+    unknown = [
+        finding(code=code, state="unknown", message=None, fix=None, reason=f"{name} is not known: the cluster is remote")
+        for code, name in (("A001", "WANDB_MODE"), ("A002", "WANDB_API_KEY"))
+    ]
+    page = written(*unknown)
+    assert "2 could not be decided (-v says why)" in page
+    assert "? not decided: the cluster is remote (A001, A002)" in page
+    assert "? unknown A002 check-crashed: WANDB_API_KEY is not known: the cluster is remote" in written(*unknown, verbosity=1)
 
 
 def test_evidence_with_v_and_counts_alone_with_q():

@@ -1,4 +1,4 @@
-"""A TCP and TLS server on loopback that misbehaves as it is told, a forward proxy, and certificates of a private authority."""
+"""Servers on loopback that misbehave as they are told, proxies, and certificates of a private authority; all as fixtures."""
 
 import contextlib
 import datetime
