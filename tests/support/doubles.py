@@ -15,6 +15,13 @@ WANDB_KEY = "a1" * 20
 SWANLAB_KEY = "k" * 21
 
 
+class QuietServer(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request, client_address):
+        """A client that goes away is no error of the test."""
+
+
 class Double:
     """A server in this process. `url` is its address."""
 
@@ -27,8 +34,7 @@ class Double:
         class Handler(handler):
             server_double = double
 
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
+        self.server = QuietServer(("127.0.0.1", 0), Handler)
         if context:
             self.server.socket = context.wrap_socket(self.server.socket, server_side=True, do_handshake_on_connect=False)
         self.port = self.server.server_address[1]
@@ -144,7 +150,7 @@ class WandbHandler(Base):
             teams = {"edges": [{"node": {"name": "ada"}}, {"node": {"name": "lab"}}]}
             return {
                 "viewer": {
-                    "id": "VXNl", "entity": "ada", "username": "ada", "email": "ada@example.invalid", "name": "Ada", "flags": "{}",
+                    "id": "VXNl", "entity": "ada", "username": "ada", "email": "a@example.invalid", "name": "A", "flags": "{}",
                     "admin": False, "deletedAt": None, "apiKeys": {"edges": []}, "teams": teams,
                 }
             }  # fmt: skip

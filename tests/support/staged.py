@@ -84,7 +84,7 @@ def forward_proxy(login=None, deny=None, names=None):
         method, target, _ = head.decode("latin-1").split("\r\n")[0].split(" ")
         if deny or (login and f"proxy-authorization: basic {login}".lower() not in head.decode("latin-1").lower()):
             status = deny or "407 Proxy Authentication Required"
-            connection.sendall(f"HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n".encode())
+            connection.sendall(f"HTTP/1.1 {status}\r\nContent-Length: 0\r\nVia: 1.1 staged\r\n\r\n".encode())
             return
         authority = target if method == "CONNECT" else re.match(r"http://([^/]+)", target)[1]
         host, _, port = authority.rpartition(":")
@@ -96,23 +96,27 @@ def forward_proxy(login=None, deny=None, names=None):
             return
         if method == "CONNECT":
             connection.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
+            relay(connection, upstream)
         else:
-            upstream.sendall(head)
-        relay(connection, upstream)
+            origin = f" http://{authority}".encode()
+            upstream.sendall(head.replace(origin, b" "))
+            relay(connection, upstream, lambda data: data.replace(origin, b" "))
 
     return handle
 
 
-def relay(left, right):
-    def pump(source, sink):
+def relay(left, right, change=bytes):
+    """Pass everything on in both directions; `change` is applied to what goes to the right."""
+
+    def pump(source, sink, change):
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
-                sink.sendall(data)
+                sink.sendall(change(data))
             sink.shutdown(socket.SHUT_WR)
 
-    thread = threading.Thread(target=pump, args=(left, right), daemon=True)
+    thread = threading.Thread(target=pump, args=(left, right, change), daemon=True)
     thread.start()
-    pump(right, left)
+    pump(right, left, bytes)
     thread.join(PATIENCE_S)
     right.close()
 

@@ -387,7 +387,7 @@ def _look_at_swanlab(way: _Way, key: str, key_from: str, online: bool) -> Swanla
         return found
     if greeting.is_trouble:
         return msgspec.structs.replace(found, verdict="trouble")
-    if greeting.is_page:  # the key is for SwanLab alone
+    if greeting.is_page or (greeting.status != 200 and greeting.json() is None):  # the key is for SwanLab alone
         return msgspec.structs.replace(found, reach=way.reach("swanlab", greeting, page=True))
     if not key:
         return found
@@ -433,6 +433,7 @@ def mlflow_server(job: Job, environment: Environment, packages: Packages, mlflow
         variables = _plain(environment)
         _stop_for(mlflow_files.unseen)
         address = variables.get("MLFLOW_TRACKING_URI", address).strip()
+        _checked(address)
         credentials = _mlflow_credentials(address, variables, mlflow_files)
         way = _mlflow_way(job, address, variables)
         stall = _Stall(variables, release_of(packages) if not packages.unseen else (3,))

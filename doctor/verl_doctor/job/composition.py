@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import dataclasses
 import posixpath
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra._internal.defaults_list import DefaultsList, create_defaults_list
+from hydra.core.override_parser.types import OverrideType
 from hydra.errors import HydraException
 from hydra.plugins.config_source import ConfigResult
 from omegaconf import DictConfig, OmegaConf
@@ -87,10 +89,12 @@ def compose(
     Raises PrimaryNotFound, Cannot when the files do not compose whatever the overrides, and BadInput when one cannot be read.
     """
     with hydra_globals(resolvers):
-        primary = _load_primary(Repository(folders), config_name)
-        folders = folders + [folder for path in _search_path(primary, overrides) if (folder := locate(path)) is not None]
+        repository = Repository(folders)
+        primary = _load_primary(repository, config_name)
         with_hydra = _touches_hydra(primary, overrides)
-        composed, values = _compose(config_name, Repository(folders, with_hydra=with_hydra), overrides, multirun, with_hydra)
+        added = [folder for path in _search_path(primary, overrides) if (folder := locate(path)) is not None]
+        repository.extend(added, with_hydra=with_hydra)
+        composed, values = _compose(config_name, repository, overrides, multirun, with_hydra)
         if laid_over is not None:
             composed.config = _lay_over(composed.config, laid_over)
         OmegaConf.set_struct(composed.config, True)
@@ -102,23 +106,24 @@ def compose(
 
 def overlay(composed: Composed, overrides: list[Given], *, multirun: bool = False) -> Composed:
     """Set the overrides on a configuration that is not certainly the job's: what does not fit it is not refused."""
-    from hydra.core.override_parser.types import OverrideType
-
     with hydra_globals():
         config = composed.config
         overrides, composed.swept, composed.refusals = _sort_out_sweeps(overrides, multirun)
         composed.complete = False
         composed.owners, composed.parents, composed.appended, composed.replaced = {}, set(), [], []
         for given in overrides:
-            given = copy.copy(given)  # noqa: PLW2901 - the caller's override keeps its type
-            given.override = copy.copy(given.override)
-            if not given.override.is_delete():
-                given.override.type = OverrideType.FORCE_ADD
             with contextlib.suppress(*_REFUSED):
                 if not _chooses_a_group(given, config):
-                    apply_one(given, config)
+                    apply_one(_forced(given), config)
                     _own(composed, given)
         return composed
+
+
+def _forced(given: Given) -> Given:
+    """The same override as one that adds or changes, whatever is there."""
+    if given.override.is_delete():
+        return given
+    return Given(given.argument, dataclasses.replace(given.override, type=OverrideType.FORCE_ADD))
 
 
 def _chooses_a_group(given: Given, config: DictConfig) -> bool:

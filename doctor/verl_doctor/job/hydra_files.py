@@ -117,10 +117,15 @@ class FolderSource(ConfigSource):  # type: ignore[misc]
 class Repository(ConfigRepository):  # type: ignore[misc]
     """The folders in the order in which Hydra searches them, with Hydra's own configuration before them when that matters."""
 
-    def __init__(self, folders: list[FolderSource], *, with_hydra: bool = False) -> None:
+    def __init__(self, folders: list[FolderSource]) -> None:
         self.folders = folders
-        self.sources = [*_hydra_sources(with_hydra), *folders, StructuredConfigSource("schema", "structured://")]
         self._loaded: dict[str, ConfigResult | None] = {}
+        self.extend([], with_hydra=False)
+
+    def extend(self, folders: list[FolderSource], *, with_hydra: bool) -> None:
+        """Search these folders too, after those there are; what is loaded stays, as in Hydra."""
+        self.folders = self.folders + folders
+        self.sources = [*_hydra_sources(with_hydra), *self.folders, StructuredConfigSource("schema", "structured://")]
 
     def load_config(self, config_path: str) -> ConfigResult | None:
         """The configuration of this path, None when no folder has it; loaded once."""

@@ -60,6 +60,7 @@ class _Resolver:
         code = self._code_directory()
         self.found = find_verl(request.verl_path, request.verl_version, code, self.launch.python)
         self.search = ConfigSearch(self.found, self.directory, self._module_directories(code))
+        self.entry_config = find_entry(self.entry, self.found.root, self.search.directories)
         self.search.blind = any(given.key == "hydra.searchpath" and given.unknown for given in self.given)
 
     def job(self) -> Job:
@@ -70,7 +71,10 @@ class _Resolver:
         if self.file is not None and not self.file.is_primary:
             provenance.add_file(self.file.document, self.file.shown)
         settings, faults = self._settings(composed, provenance)
-        self.problems += [refusal.problem(corrected) for refusal, corrected in corrections(composed)]
+        if self._is_hydras():
+            self.problems += [refusal.problem(corrected) for refusal, corrected in corrections(composed)]
+        else:
+            self.problems = []
         if exact and self.entry.startswith("verl."):  # a recipe may register resolvers of its own
             self.problems += faults
         return Job(
@@ -89,6 +93,10 @@ class _Resolver:
             problems=self.problems,
             name=self.request.name,
         )
+
+    def _is_hydras(self) -> bool:
+        """Whether Hydra reads the command line; a program of the user's own that cannot be seen may read it in its own way."""
+        return self.entry_config is not None or module_of(self.entry).startswith(("verl.", "recipe."))
 
     def _entry(self) -> str:
         if self.launch.entry:
@@ -114,7 +122,7 @@ class _Resolver:
         """The composed configuration, its name, and whether it is certainly the job's."""
         if self.file is not None:
             return self._from_file(self.file)
-        entry = find_entry(self.entry, self.found.root, self.search.directories)
+        entry = self.entry_config
         name = self.request.config_name or self.arguments.config_name or (entry.config_name if entry else None) or ""
         path = self.request.config_path or self.arguments.config_path
         try:
@@ -134,7 +142,7 @@ class _Resolver:
             config = as_config(file.document, file.shown)
         if file.is_full:
             return overlay(Composed(config), self.given, multirun=self.arguments.multirun), file.config_name or name, True
-        entry = find_entry(self.entry, self.found.root, self.search.directories)
+        entry = self.entry_config
         main = self.search.main(entry, None, from_here=False)
         if entry is None or entry.config_name is None or main is None:
             return self._approximation("", config)

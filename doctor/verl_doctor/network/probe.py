@@ -253,14 +253,16 @@ class _Attempt:
             body += piece
         answer = _Answer(response, body, seconds)
         if self.speaks_to_proxy():
-            self.judge_proxy(answer.status, _server_of(answer))
+            self.judge_proxy(answer.status, _server_of(answer), forbids=answer.status == 403 and _is_made_by_proxy(answer))
         self.at = "server"
         if answer.status == 400 and self.scheme == "http" and _WANTS_TLS.search(body):
             raise _Ended("tls", "plain-on-tls-port", "it says that it wants TLS")
         return answer
 
-    def judge_proxy(self, status: int, server: str) -> None:
+    def judge_proxy(self, status: int, server: str, *, forbids: bool) -> None:
         """Raise _Ended when a status says that the proxy did not pass the request on."""
+        if forbids:
+            raise _Ended("proxy", "proxy-denied", f"status {status}", status=status, server=server)
         if status == 407:
             raise _Ended("proxy", "proxy-login", f"status {status}", status=status, server=server)
         if status in {502, 503, 504}:
@@ -426,9 +428,8 @@ class _Attempt:
             cause: Cause = "not-a-proxy" if answer else "proxy-closed"
             raise _Ended("proxy", cause, "its answer is not HTTP" if answer else "closed without an answer")
         code = int(status[1])
-        self.judge_proxy(code, "")
-        if not 200 <= code < 300:
-            raise _Ended("proxy", "proxy-denied", f"status {code}", status=code)
+        forbids = not 200 <= code < 300 and code not in {407, 502, 503, 504}
+        self.judge_proxy(code, "", forbids=forbids)
 
     def pass_socks5(self, stream: Stream, proxy: Proxy) -> None:
         """RFC 1928 and 1929."""
@@ -534,6 +535,12 @@ def _shown_location(url: str) -> str:
 
 def _server_of(answer: _Answer) -> str:
     return scrub(answer.headers.get("Server", "") or answer.headers.get("Via", ""))[:100]
+
+
+def _is_made_by_proxy(answer: _Answer) -> bool:
+    """Whether a refusal is the proxy's own: the services that are asked refuse in plain text or JSON, proxies with a page."""
+    marks = any(name.lower().startswith(("proxy-", "x-squid-")) for name in answer.headers)
+    return marks or not answer.body or "html" in answer.headers.get("Content-Type", "").lower()
 
 
 def _excerpt(body: bytes) -> str:

@@ -1,7 +1,7 @@
 """Reads sqlite files that other programs may be writing, and never makes, changes or recovers one.
 
-sqlite's own read-only mode is not enough: it makes helper files beside a database in WAL mode, and takes a lock that a dying
-reader on a network file system can leave behind (https://www.sqlite.org/wal.html#readonly).
+sqlite's own read-only mode is not enough: it makes helper files beside a database in WAL mode
+(https://www.sqlite.org/wal.html#readonly).
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def writer_of(path: str) -> int | None:
 
 
 def steady_writer(path: str, seconds: float) -> int | None:
-    """The process that holds the file for writing the whole time, as `writer_of` says it; returns at once when there is none."""
+    """The process that holds the file for writing all this time, as `writer_of` says it; returns at once when none does."""
     end = time.monotonic() + seconds
     holder = writer_of(path)
     while holder is not None and time.monotonic() < end:

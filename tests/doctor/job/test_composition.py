@@ -275,3 +275,8 @@ def test_two_threads_compose_at_once(tree):
     for thread in threads:
         thread.join()
     assert sorted(found) == [0, 1, 2, 3]
+
+
+def test_overlay_does_not_call_appended_what_was_not(tree):
+    given = [parse_override(Argument(text)) for text in ("trainer.n=1", "+trainer.q=2")]
+    assert overlay(composed(tree, []), given).appended == ["trainer.q"]

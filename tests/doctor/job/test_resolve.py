@@ -448,3 +448,17 @@ assert not GlobalHydra.instance().is_initialized()
 """
     subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_program_of_the_users_own_may_read_its_command_line_in_its_own_way(tmp_path, verl):
+    arguments = "trainer.experiment_name=a=b trainer.logger=console trainer.nnodes=2 --my-option"
+    write(tmp_path / "train.py", "import my_launcher\nmy_launcher.go()\n")
+    job = resolve(f"python train.py {arguments}", directory=tmp_path, **verl)
+    assert (job.kind, job.problems, job.loggers, job.get("trainer.nnodes")) == ("recipe", [], ["console"], 2)
+    write(
+        tmp_path / "train.py",
+        "import hydra\n@hydra.main(config_path='.', config_name='mine', version_base=None)\ndef main(c): ...\n",
+    )
+    write(tmp_path / "mine.yaml", "trainer: {logger: x, nnodes: 1, experiment_name: e}\n")
+    job = resolve(f"python train.py {arguments}", directory=tmp_path, **verl)
+    assert (job.exact, [problem.kind for problem in job.problems]) == (True, ["unknown-option", "grammar"])

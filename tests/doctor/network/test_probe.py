@@ -196,10 +196,20 @@ def test_a_proxy_that_wants_a_password(scheme, serve, handlers):
     assert "wrong" not in repr(result)
 
 
-def test_a_proxy_that_forbids(serve, handlers):
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_proxy_that_forbids(scheme, serve, handlers):
     proxy = serve(handlers.forward_proxy(deny="403 Forbidden"))
-    result, _ = probed("https://api.example/", {"https_proxy": f"127.0.0.1:{proxy.port}"})
+    result, _ = probed(f"{scheme}://api.example/", {f"{scheme}_proxy": f"127.0.0.1:{proxy.port}"})
     assert (result.cause, result.status) == ("proxy-denied", 403)
+
+
+def test_a_server_behind_a_proxy_that_forbids(serve, handlers):
+    server, proxy = (
+        serve(handlers.answer(403, b"Invalid Host header", Content_Type="text/plain")),
+        serve(handlers.forward_proxy()),
+    )
+    result, _ = probed(f"http://127.0.0.1:{server.port}/", {"http_proxy": f"127.0.0.1:{proxy.port}"})
+    assert (result.cause, result.at, result.status) == ("ok", "server", 403)
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
