@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from verl_doctor.api import Environment, Finding, Job, Severity, check, finding
+from verl_doctor_checks.facts.directories import Directory, named_by
 from verl_doctor_checks.facts.files import LogFile
 from verl_doctor_checks.trackers import tracks, uses_agent_loop
 
@@ -206,3 +207,42 @@ def file_log_stops_on_numpy(job: Job) -> Iterator[Finding]:
             fix="Upgrade verl to 0.7.1 or later, or drop the file logger",
             version=job.verl.version,
         )
+
+
+@check(
+    "FILE070",
+    "file-log-not-writable",
+    tags={"logger", "file", "disk", "offline"},
+    good=[
+        {"job": {"trainer.logger": ["file"]}, "directories": [{"named_by": PATH, "place": {"path": "/w/p/e.jsonl"}}]},
+        {"job": {"trainer.logger": ["wandb"]}},
+    ],
+    bad=[
+        {
+            "job": {"trainer.logger": ["file"]},
+            "directories": [
+                {"named_by": PATH, "place": {"path": "/w/p/e.jsonl", "writable": False, "obstacle": "/w is a file"}}
+            ],
+        }
+    ],
+)
+def file_log_not_writable(job: Job, environment: Environment, directories: list[Directory]) -> Iterator[Finding]:
+    """The file logger cannot write its file.
+
+    It opens the file when the trackers start, after the model has been loaded, and the job stops with a PermissionError.
+
+    Fix: name a file with VERL_FILE_LOGGER_PATH, or a folder with VERL_FILE_LOGGER_ROOT, that the job may write to.
+
+    See: verl 0.9.1 verl/utils/tracking.py, `FileLogger.__init__`
+    """
+    file = named_by(directories, PATH)
+    if file is None or file.place.writable or not _has_file_logger(job):
+        return
+    yield finding(
+        "the file logger cannot write {path} ({obstacle}): the job stops when it starts to log",
+        at=environment.given(PATH) or environment.given("VERL_FILE_LOGGER_ROOT"),
+        target="file",
+        fix="Name a file in a folder that the job may write to with VERL_FILE_LOGGER_PATH",
+        path=file.place.path,
+        obstacle=file.place.obstacle,
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from verl_doctor.api import Undetermined
-from verl_doctor.network.probe import ProbeResult
+from verl_doctor.network.result import ProbeResult
 from verl_doctor_checks.facts.reached import Reach
 
 PROXY_DEAD, PROXY_LOGIN, PROXY_REFUSES = "NET001", "NET002", "NET003"

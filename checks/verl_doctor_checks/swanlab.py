@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from verl_doctor.api import Environment, Finding, Job, Packages, Secret, Severity, Undetermined, check, finding
 from verl_doctor_checks.addresses import host, scheme, shown
+from verl_doctor_checks.facts.directories import Directory, named_by
 from verl_doctor_checks.facts.reached import Reach, SwanlabAccess
 from verl_doctor_checks.facts.swanlab import SwanlabFiles, SwanlabSetting
 from verl_doctor_checks.roots import roots, was_asked
@@ -1147,3 +1148,49 @@ def swanlab_server_in_trouble(swanlab_access: SwanlabAccess) -> Iterator[Finding
             server=swanlab_access.reach.server,
             status=swanlab_access.status,
         )
+
+
+@check(
+    "SWANLAB070",
+    "swanlab-folder-not-writable",
+    tags={"logger", "swanlab", "disk", "offline"},
+    good=[
+        {"job": {"trainer.logger": ["swanlab"]}, "directories": [{"named_by": "SWANLAB_LOG_DIR", "place": {"path": "/s"}}]},
+        {
+            "job": {"trainer.logger": ["swanlab"]},
+            "environment": {"SWANLAB_MODE": "disabled"},
+            "directories": [{"named_by": "SWANLAB_LOG_DIR", "place": {"path": "/s", "writable": False}}],
+        },
+        {"job": {"trainer.logger": ["wandb"]}},
+    ],
+    bad=[
+        {
+            "job": {"trainer.logger": ["swanlab"]},
+            "directories": [
+                {"named_by": "SWANLAB_LOG_DIR", "place": {"path": "/s", "writable": False, "obstacle": "/s is a file"}}
+            ],
+        }
+    ],
+)
+def swanlab_folder_not_writable(job: Job, environment: Environment, directories: list[Directory]) -> Iterator[Finding]:
+    """SwanLab cannot write to its log folder.
+
+    It tries the folder when it starts, in the cloud mode too, and raises a PermissionError, which stops the training after the
+    model has been loaded. verl passes SWANLAB_LOG_DIR, or `swanlog` in the working directory of the process that logs.
+
+    Fix: set SWANLAB_LOG_DIR to a folder that the job may write to.
+
+    See: verl 0.9.1 verl/utils/tracking.py
+         swanlab 0.10.3 (measured)
+    """
+    folder = named_by(directories, "SWANLAB_LOG_DIR")
+    if folder is None or folder.place.writable or not logs_to_swanlab(job) or _mode(environment) == "disabled":
+        return
+    yield finding(
+        "SwanLab cannot write to {path} ({obstacle}): the job stops when it starts to log",
+        at=environment.given("SWANLAB_LOG_DIR"),
+        target="SWANLAB_LOG_DIR",
+        fix="Set SWANLAB_LOG_DIR to a folder that the job may write to",
+        path=folder.place.path,
+        obstacle=folder.place.obstacle,
+    )

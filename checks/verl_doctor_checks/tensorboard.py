@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from verl_doctor.api import Environment, Finding, Job, Severity, check, finding
+from verl_doctor_checks.facts.directories import Directory, named_by
 from verl_doctor_checks.facts.files import EventFolder
 from verl_doctor_checks.trackers import generates, tracks, validations
 
@@ -156,3 +157,40 @@ def tensorboard_folder_malformed(job: Job, environment: Environment) -> Iterator
             severity=Severity.WARNING,
             value=value,
         )
+
+
+@check(
+    "TB070",
+    "tensorboard-folder-not-writable",
+    tags={"logger", "tensorboard", "disk", "offline"},
+    good=[
+        {"job": {"trainer.logger": ["tensorboard"]}, "directories": [{"named_by": FOLDER, "place": {"path": "/t"}}]},
+        {"job": {"trainer.logger": ["wandb"]}},
+    ],
+    bad=[
+        {
+            "job": {"trainer.logger": ["tensorboard"]},
+            "directories": [{"named_by": FOLDER, "place": {"path": "/t", "writable": False, "obstacle": "/ is read-only"}}],
+        }
+    ],
+)
+def tensorboard_folder_not_writable(job: Job, environment: Environment, directories: list[Directory]) -> Iterator[Finding]:
+    """TensorBoard's folder cannot be made or written to.
+
+    verl makes it when the trackers start, after the model has been loaded, and stops with a PermissionError.
+
+    Fix: set TENSORBOARD_DIR to a folder that the job may write to.
+
+    See: verl 0.9.1 verl/utils/tracking.py, `_TensorboardAdapter.__init__` (measured)
+    """
+    folder = named_by(directories, FOLDER)
+    if folder is None or folder.place.writable or not _has_tensorboard(job):
+        return
+    yield finding(
+        "TensorBoard cannot write to {path} ({obstacle}): the job stops when it starts to log",
+        at=environment.given(FOLDER),
+        target=FOLDER,
+        fix="Set TENSORBOARD_DIR to a folder that the job may write to",
+        path=folder.place.path,
+        obstacle=folder.place.obstacle,
+    )

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from verl_doctor.api import Environment, Finding, Job, Packages, Severity, check, finding
+from verl_doctor_checks.facts.directories import Directory, named_by
 from verl_doctor_checks.facts.files import TrackioFolder
 from verl_doctor_checks.trackers import generates, tracks, validations
+
+NETWORK_FOLDER = {"named_by": "TRACKIO_DIR", "place": {"path": "/nfs/t", "file_system": "nfs4", "is_network": True}}
 
 
 def _has_trackio(job: Job) -> bool:
@@ -232,4 +235,53 @@ def trackio_breaks_with_huggingface_hub(job: Job, packages: Packages) -> Iterato
             commands=["pip install 'trackio>=0.38.1'"],
             version=packages.version("trackio"),
             hub=packages.version("huggingface-hub"),
+        )
+
+
+@check(
+    "TRACKIO070",
+    "trackio-sqlite-on-network-file-system",
+    tags={"logger", "trackio", "disk", "offline"},
+    severity=Severity.WARNING,
+    good=[
+        {"job": {"trainer.logger": ["trackio"]}, "directories": [NETWORK_FOLDER]},
+        {
+            "job": {"trainer.logger": ["trackio"]},
+            "environment": {"TRACKIO_STORAGE_MODE": "sqlite"},
+            "directories": [{"named_by": "TRACKIO_DIR", "place": {"path": "/t", "file_system": "ext4"}}],
+        },
+        {"job": {"trainer.logger": ["wandb"]}, "environment": {"TRACKIO_STORAGE_MODE": "sqlite"}},
+    ],
+    bad=[
+        {
+            "job": {"trainer.logger": ["trackio"]},
+            "environment": {"TRACKIO_STORAGE_MODE": "sqlite"},
+            "directories": [NETWORK_FOLDER],
+        }
+    ],
+)
+def trackio_sqlite_on_network_file_system(
+    job: Job, environment: Environment, directories: list[Directory]
+) -> Iterator[Finding]:
+    """trackio is told to use sqlite on a network file system.
+
+    By itself it writes plain files there, because sqlite depends on locks that such file systems do badly.
+    TRACKIO_STORAGE_MODE=sqlite overrules that; the database can be locked for good or damaged.
+
+    Fix: unset TRACKIO_STORAGE_MODE, or set TRACKIO_DIR to a disk of the node.
+
+    See: trackio 0.43.0, TRACKIO_STORAGE_MODE
+         https://www.sqlite.org/faq.html#q5
+    """
+    folder = named_by(directories, "TRACKIO_DIR")
+    if folder is None or not folder.place.is_network or not _has_trackio(job):
+        return
+    if environment.given("TRACKIO_STORAGE_MODE") and environment.text("TRACKIO_STORAGE_MODE").strip().lower() == "sqlite":
+        yield finding(
+            "TRACKIO_STORAGE_MODE is sqlite, and {path} is on a network file system ({kind}), whose locks are unreliable",
+            at=environment.given("TRACKIO_STORAGE_MODE"),
+            fix="Unset TRACKIO_STORAGE_MODE, or set TRACKIO_DIR to a disk of the node",
+            commands=["unset TRACKIO_STORAGE_MODE"],
+            path=folder.place.path,
+            kind=folder.place.file_system,
         )

@@ -22,10 +22,11 @@ from verl_doctor.api import (
     finding,
 )
 from verl_doctor_checks.addresses import host, host_and_port, is_http_url, is_loopback, shown
+from verl_doctor_checks.facts.directories import Directory, named_by
 from verl_doctor_checks.facts.reached import WandbViewer
 from verl_doctor_checks.facts.wandb import WandbFiles, WandbLogin
 from verl_doctor_checks.roots import was_asked
-from verl_doctor_checks.trackers import tracks
+from verl_doctor_checks.trackers import generation_sinks, tracks, validations
 from verl_doctor_checks.variables import given, is_true, left_behind, secret
 
 MODES = ("online", "offline", "shared", "disabled", "dryrun", "run")
@@ -46,6 +47,10 @@ LAST_KNOWN = (0, 31)
 KEY = "A" * 40
 NETRC = {"keys": {"api.wandb.ai": KEY}}
 ONLINE = {"WANDB_API_KEY": KEY}
+GENERATIONS = {"trainer.logger": ["wandb"], "trainer.log_val_generations": 10, "trainer.test_freq": 5}
+RO_FOLDER = {"named_by": "WANDB_DIR", "place": {"path": "/ro/wandb", "writable": False, "obstacle": "/ro is read-only"}}
+RO_STAGING = RO_FOLDER | {"named_by": "WANDB_DATA_DIR"}
+RO_CACHE = RO_FOLDER | {"named_by": "WANDB_CACHE_DIR"}
 
 
 def logs_to_wandb(job: Job) -> bool:
@@ -1881,3 +1886,107 @@ def wandb_server_in_trouble(wandb_viewer: WandbViewer) -> Iterator[Finding]:
             server=wandb_viewer.reach.server,
             status=wandb_viewer.status,
         )
+
+
+@check(
+    "WANDB070",
+    "wandb-folder-falls-back",
+    tags={"logger", "wandb", "disk", "offline"},
+    severity=Severity.WARNING,
+    good=[
+        {"job": {"trainer.logger": ["wandb"]}, "directories": [{"named_by": "WANDB_DIR", "place": {"path": "/w/wandb"}}]},
+        {"job": {"trainer.logger": ["wandb"]}, "environment": {"WANDB_MODE": "disabled"}, "directories": [RO_FOLDER]},
+        {"job": {"trainer.logger": ["console"]}},
+    ],
+    bad=[{"job": {"trainer.logger": ["wandb"]}, "directories": [RO_FOLDER]}],
+)
+def wandb_folder_falls_back(job: Job, environment: Environment, directories: list[Directory]) -> Iterator[Finding]:
+    """W&B cannot write to the folder for its runs, and will use a temporary one.
+
+    It prints one warning and goes on in the system's temporary folder. What has not been uploaded is lost with the container or
+    at the next boot, offline runs entirely, and nobody finds the run where it is looked for.
+
+    Fix: set WANDB_DIR to a folder that the job may write to.
+
+    See: wandb 0.31.0 sdk/wandb_settings.py (measured: /tmp/wandb)
+    """
+    folder = named_by(directories, "WANDB_DIR")
+    if folder is None or folder.place.writable or not logs_to_wandb(job) or _is_disabled(environment):
+        return
+    yield finding(
+        "W&B cannot write to {path} ({obstacle}): the run goes to a temporary folder, with a warning only",
+        at=environment.given("WANDB_DIR"),
+        target="WANDB_DIR",
+        fix="Set WANDB_DIR to a folder that the job may write to",
+        path=folder.place.path,
+        obstacle=folder.place.obstacle,
+    )
+
+
+@check(
+    "WANDB071",
+    "wandb-staging-not-writable",
+    tags={"logger", "wandb", "disk", "generations", "offline"},
+    good=[
+        {"job": GENERATIONS, "directories": [{"named_by": "WANDB_DATA_DIR", "place": {"path": "/home/u/.local/share/wandb"}}]},
+        {"job": {"trainer.logger": ["wandb"]}, "directories": [RO_STAGING]},
+        {"job": GENERATIONS | {"trainer.logger": ["console"]}, "directories": [RO_STAGING]},
+        {"job": GENERATIONS, "environment": {"WANDB_MODE": "disabled"}, "directories": [RO_STAGING]},
+    ],
+    bad=[{"job": GENERATIONS, "directories": [RO_STAGING]}],
+)
+def wandb_staging_not_writable(job: Job, environment: Environment, directories: list[Directory]) -> Iterator[Finding]:
+    """The folder in which W&B stages tables cannot be written to, and the job logs generations as tables.
+
+    Tables are copied to WANDB_DATA_DIR, ~/.local/share/wandb by default, wherever WANDB_DIR is. When that is read-only, `log`
+    raises a PermissionError at the first validation, and the training stops.
+
+    Fix: set WANDB_DATA_DIR to a folder that the job may write to.
+
+    See: wandb 0.31.0 sdk/artifacts/staging.py (measured)
+    """
+    folder = named_by(directories, "WANDB_DATA_DIR")
+    if folder is None or folder.place.writable or not logs_to_wandb(job) or _is_disabled(environment):
+        return
+    if job.get("trainer.log_val_generations", 0) and "wandb" in generation_sinks(job) and validations(job) != 0:
+        yield finding(
+            "W&B cannot write to {path} ({obstacle}), where it stages tables: the first validation stops the training",
+            at=environment.given("WANDB_DATA_DIR"),
+            target="WANDB_DATA_DIR",
+            fix="Set WANDB_DATA_DIR to a folder that the job may write to",
+            path=folder.place.path,
+            obstacle=folder.place.obstacle,
+        )
+
+
+@check(
+    "WANDB072",
+    "wandb-cache-not-writable",
+    tags={"logger", "wandb", "disk", "offline"},
+    severity=Severity.INFO,
+    good=[
+        {"job": {"trainer.logger": ["wandb"]}, "directories": [{"named_by": "WANDB_CACHE_DIR", "place": {"path": "/c"}}]},
+        {"job": {"trainer.logger": ["wandb"]}, "environment": {"WANDB_MODE": "disabled"}, "directories": [RO_CACHE]},
+    ],
+    bad=[{"job": {"trainer.logger": ["wandb"]}, "directories": [RO_CACHE]}],
+)
+def wandb_cache_not_writable(job: Job, environment: Environment, directories: list[Directory]) -> Iterator[Finding]:
+    """The cache folder of W&B cannot be written to.
+
+    The run works. wandb's core has nowhere to write its own log, and prints it to the terminal of the job.
+
+    Fix: set WANDB_CACHE_DIR to a folder that the job may write to.
+
+    See: wandb 0.31.0 (measured)
+    """
+    folder = named_by(directories, "WANDB_CACHE_DIR")
+    if folder is None or folder.place.writable or not logs_to_wandb(job) or _is_disabled(environment):
+        return
+    yield finding(
+        "W&B cannot write to its cache {path} ({obstacle}): its own log goes to the terminal of the job",
+        at=environment.given("WANDB_CACHE_DIR"),
+        target="WANDB_CACHE_DIR",
+        fix="Set WANDB_CACHE_DIR to a folder that the job may write to",
+        path=folder.place.path,
+        obstacle=folder.place.obstacle,
+    )

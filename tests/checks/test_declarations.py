@@ -17,9 +17,10 @@ CHECKS = [pytest.param(check, id=check.code) for check in REGISTRY.checks.values
 PACKAGE = Path(verl_doctor_checks.__file__).parent
 CHECK_MODULES = sorted(path for path in PACKAGE.glob("*.py") if path.name != "__init__.py")
 FORBIDDEN_IN_CHECKS = {"os", "sys", "socket", "subprocess", "pathlib", "requests", "urllib", "io", "shutil", "tempfile", "open"}
-PREFIX_OF_MODULE = {"file_logger": "FILE", "tensorboard": "TB"}
+PREFIX_OF_MODULE = {"launch_script": "LAUNCH", "file_logger": "FILE", "mlflow_store": "MLFLOW", "tensorboard": "TB"}
 FIXED = {
     "WANDB001": "wandb-key-missing",
+    "MLFLOW002": "mlflow-database-unreachable",
     "VERL010": "loggers-repeat",
     "VERL015": "generations-too-large",
 }

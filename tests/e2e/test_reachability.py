@@ -22,7 +22,7 @@ from verl_doctor.job.model import Argument, Request, Source
 from verl_doctor.job.variables import make_variable
 
 SERVER_START_S = 90
-CLIENT_S = 150
+CLIENT_S = 100
 AT_ONCE = 4
 
 LOG = {
@@ -123,10 +123,10 @@ def no_proxy_of_this_machine(monkeypatch):
             monkeypatch.delenv(name)
 
 
-def client(tracker, environment, folder):
+def client(tracker, environment, folder, before=""):
     """What the real client says, empty when it logs, and the seconds that it took. It sees this environment alone."""
     (folder / "home").mkdir(parents=True, exist_ok=True)
-    body = "\n".join("    " + line for line in LOG[tracker].strip().splitlines())
+    body = "\n".join("    " + line for line in (before + LOG[tracker]).strip().splitlines())
     given = {"PATH": os.environ["PATH"], "HOME": str(folder / "home"), "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
     done = subprocess.run(
         [sys.executable, "-c", AROUND.format(body=body)],
@@ -336,7 +336,8 @@ def test_the_verdict_agrees_with_swanlab(name, outcomes):
 @needs("wandb")
 def test_the_real_wandb_logs_to_the_double(stage, tmp_path):
     double = stage.double("wandb")
-    said, _ = client("wandb", wandb(WANDB_BASE_URL=double.url), tmp_path)
+    log_in = "import wandb\nassert wandb.login(verify=True)\n"
+    said, _ = client("wandb", wandb(WANDB_BASE_URL=double.url), tmp_path, before=log_in)
     assert said == ""
     assert double.seen("Viewer")
     assert double.seen("UpsertBucket")

@@ -100,6 +100,7 @@ class Base(BaseHTTPRequestHandler):
         raise NotImplementedError
 
     def do_GET(self):
+        self.path = re.sub(r"^http://[^/]+", "", self.path)  # a proxy passes the absolute form on
         self.handle_request()
 
     do_POST = do_PUT = do_PATCH = do_DELETE = do_GET  # noqa: N815 - names that http.server wants

@@ -96,27 +96,25 @@ def forward_proxy(login=None, deny=None, names=None):
             return
         if method == "CONNECT":
             connection.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
-            relay(connection, upstream)
         else:
-            origin = f" http://{authority}".encode()
-            upstream.sendall(head.replace(origin, b" "))
-            relay(connection, upstream, lambda data: data.replace(origin, b" "))
+            upstream.sendall(head)  # servers take the absolute form too (RFC 9112)
+        relay(connection, upstream)
 
     return handle
 
 
-def relay(left, right, change=bytes):
-    """Pass everything on in both directions; `change` is applied to what goes to the right."""
+def relay(left, right):
+    """Pass everything on in both directions."""
 
-    def pump(source, sink, change):
+    def pump(source, sink):
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
-                sink.sendall(change(data))
+                sink.sendall(data)
             sink.shutdown(socket.SHUT_WR)
 
-    thread = threading.Thread(target=pump, args=(left, right, change), daemon=True)
+    thread = threading.Thread(target=pump, args=(left, right), daemon=True)
     thread.start()
-    pump(right, left, bytes)
+    pump(right, left)
     thread.join(PATIENCE_S)
     right.close()
 

@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from verl_doctor.api import Environment, Job, Packages, Request, Secret, Unavailable, Undetermined, fact, protect
+from verl_doctor.api import Environment, Job, Packages, Request, Secret, Undetermined, fact, protect
 from verl_doctor.job.packages import job_python, module_folders
 from verl_doctor.job.working_directory import logging_directory
 from verl_doctor.secrets import capture, original, scrub
@@ -79,8 +79,8 @@ class Contents(msgspec.Struct, frozen=True, kw_only=True):
 class MlflowStore(msgspec.Struct, frozen=True, kw_only=True):
     """The sqlite file of the job. `state` is empty when the job has none, `unknown` says why it was not looked at.
 
-    `parent_missing`: the folder does not exist. `writer` is the process that has locked it for `LOCK_WATCH_S` seconds, 0 when it
-    cannot be named.
+    `parent_missing`: the folder does not exist. `writer` is the process that has kept it locked for `LOCK_WATCH_S` seconds, 0
+    when it cannot be named.
     """
 
     unknown: str = ""
@@ -95,9 +95,10 @@ class MlflowStore(msgspec.Struct, frozen=True, kw_only=True):
 class MlflowDatabase(msgspec.Struct, frozen=True, kw_only=True):
     """The database server of the job. `cause` is empty when the job has none, `ok`, or what went wrong (server_script.py).
 
-    `unwritable` are tables that the user may not insert into.
+    `unknown` says why it was not asked. `unwritable` are tables that the user may not insert into.
     """
 
+    unknown: str = ""
     cause: str = ""
     text: str = ""
     server: str = ""
@@ -288,66 +289,71 @@ def parameters(name: str, value: Any) -> Iterator[tuple[str, str]]:
 
 @fact(timeout=SERVER_S + 3, network=True, example=_example_database)
 def mlflow_database(request: Request, job: Job, environment: Environment) -> MlflowDatabase:
-    """The PostgreSQL or MySQL server in MLFLOW_TRACKING_URI, asked the way MLflow would. Raises Unavailable."""
+    """The PostgreSQL or MySQL server in MLFLOW_TRACKING_URI, asked the way MLflow would."""
     try:
-        kept = environment.text(URI) if connects(job) and environment.given(URI) else ""
-        if kind_of(kept) not in server_script.DEFAULT_PORTS:
-            return MlflowDatabase()
-        if environment.unseen:
-            raise Unavailable(environment.unseen)
-        run = _run_id(job, environment)
-        python = job_python(request, job)
-    except Undetermined as error:
-        raise Unavailable(str(error)) from None
+        return _ask(request, job, environment)
+    except (Undetermined, NoAnswer) as error:
+        return MlflowDatabase(unknown=f"the database was not asked: {error}")
+
+
+def server_address(job: Job, environment: Environment) -> str:
+    """The address of the job's database server with its password, empty when it has none. Raises Undetermined."""
+    kept = environment.text(URI) if connects(job) and environment.given(URI) else ""
+    if kind_of(kept) not in server_script.DEFAULT_PORTS:
+        return ""
+    if environment.unseen:
+        raise Undetermined(environment.unseen)
     address = original(URI, kept)
     if address is None:
-        raise Unavailable("the password in MLFLOW_TRACKING_URI is not known")
+        raise Undetermined("the password in MLFLOW_TRACKING_URI is not known")
+    return address.strip()
+
+
+def _ask(request: Request, job: Job, environment: Environment) -> MlflowDatabase:
+    address = server_address(job, environment)
+    if not address:
+        return MlflowDatabase()
+    user, password, database = _parts(address)
+    if password:  # from here on no text that is kept can hold it, as it stands in the address or as the server knows it
+        capture(password)
+        capture(unquote(password))
+    run = _run_id(job, environment)
     question = {
-        "address": address.strip(),
-        "arguments": _mysql_arguments(environment) if kind_of(kept) == "mysql" else {},
+        "address": address,
+        "arguments": _mysql_arguments(environment) if kind_of(address) == "mysql" else {},
         "timeout": _CONNECT_S,
         "key_columns": KEY_COLUMNS,
         "written": _WRITTEN,
         "project": str(job.get("trainer.project_name")),
         "run": run,
     }
-    _protect_password(address)
     script = Path(server_script.__file__)
-    try:
-        found = ask_python(python, script, question, environment=child_environment(environment), timeout=SERVER_S)
-    except NoAnswer as error:
-        raise Unavailable(f"the database was not asked: {error}") from None
-    return _database(found, address, request, job, run)
-
-
-def _database(found: Mapping[str, Any], address: str, request: Request, job: Job, run: str) -> MlflowDatabase:
+    variables = child_environment(environment)
+    found = ask_python(job_python(request, job), script, question, environment=variables, timeout=SERVER_S)
     if found["cause"] in {"no-driver", "no-sqlalchemy", "address"}:  # said by the checks of packages and addresses
-        raise Unavailable(scrub(f"the database was not asked: {found['text']}"))
-    parts = urlsplit(address.strip())
-    looked = found["cause"] == "ok"
+        raise Undetermined(scrub(found["text"]))
     return MlflowDatabase(
         cause=found["cause"],
         text=scrub(found["text"]),
         server=f"{found['host']}:{found['port']}" if found["host"] else "local socket",
-        database=scrub(parts.path.lstrip("/")),
-        user=scrub(unquote(parts.username or "")),
+        database=scrub(database),
+        user=scrub(user),
         read_only=found.get("read_only", False),
         unwritable=found.get("unwritable", []),
         may_create=found.get("may_create", True),
-        contents=contents_of(found, request, job, run) if looked else Contents(),
+        contents=contents_of(found, request, job, run) if found["cause"] == "ok" else Contents(),
     )
 
 
-def _protect_password(address: str) -> None:
-    """From here on no text that is kept can hold the password, as it stands in the address or as the server knows it."""
-    password = urlsplit(address.strip()).password
-    if password:
-        capture(password)
-        capture(unquote(password))
+def _parts(address: str) -> tuple[str, str, str]:
+    """User, password and database of an address, divided as SQLAlchemy does: the last @ counts."""
+    userinfo, _, rest = address.partition("://")[2].rpartition("@")
+    user, _, password = userinfo.partition(":")
+    return unquote(user), password, rest.partition("/")[2].partition("?")[0]
 
 
 def _mysql_arguments(environment: Environment) -> dict[str, str]:
-    """The certificates that MLflow gives to the driver (mlflow 3.17.2, store/db/utils.py)."""
+    """The certificates that MLflow gives to the driver (mlflow 3.17.2, store/db/utils.py). Raises Undetermined."""
     names = {"ssl_ca": "MLFLOW_MYSQL_SSL_CA", "ssl_cert": "MLFLOW_MYSQL_SSL_CERT", "ssl_key": "MLFLOW_MYSQL_SSL_KEY"}
     return {argument: path for argument, name in names.items() if (path := environment.text(name))}
 

@@ -20,9 +20,9 @@ from urllib.parse import quote, unquote, urlencode, urlsplit
 import msgspec
 
 from verl_doctor.api import Environment, Job, Packages, Secret, Undetermined, capture, fact
-from verl_doctor.network.certificates import Trust, is_true, trust_of, trust_of_mlflow
-from verl_doctor.network.probe import ProbeResult, Question, ask
+from verl_doctor.network.certificates import Trust, is_true, system_bundle, trust_of, trust_of_mlflow
 from verl_doctor.network.proxies import Client, Route, resolve, split_target
+from verl_doctor.network.result import ProbeResult
 from verl_doctor.secrets import original, scrub
 from verl_doctor_checks.facts.mlflow import MlflowFiles
 from verl_doctor_checks.facts.reached import (
@@ -80,10 +80,14 @@ class _Way:
         self.route = resolve(client, url, environment, own=own)
         self.end = time.monotonic() + PROBE_S
 
-    def ask(self, path: str, *, method: str = "GET", headers: Mapping[str, str] | None = None, body: bytes = b"") -> _Reply:
-        question = Question(
-            url=self.url + path, route=self.route, trust=self.trust, method=method, headers=headers or {}, body=body
-        )
+    def ask(
+        self, path: str, *, root: str = "", method: str = "GET", headers: Mapping[str, str] | None = None, body: bytes = b""
+    ) -> _Reply:
+        """Ask for a path below the client's address, or below another `root` on the same server."""
+        from verl_doctor.network.probe import Question, ask
+
+        url = (root or self.url) + path
+        question = Question(url=url, route=self.route, trust=self.trust, method=method, headers=headers or {}, body=body)
         return _Reply(*ask(question, deadline_s=max(0.1, self.end - time.monotonic())))
 
     def reach(self, tracker: str, reply: _Reply, *, page: bool = False) -> Reach:
@@ -172,11 +176,16 @@ def _stop_for(reason: str) -> None:
         raise _Unknown(reason)
 
 
-def _certifi() -> str:
-    """The bundle that requests brings along, when this Python has it too."""
+def _bundles(packages: Packages) -> tuple[str, ...]:
+    """The authorities that requests trusts by itself: those of certifi.
+
+    Those of the system too when the job's Python is not known, or when pip-system-certs makes requests trust them.
+    """
     found = importlib.util.find_spec("certifi")
     path = os.path.join(os.path.dirname(found.origin), "cacert.pem") if found and found.origin else ""
-    return path if os.path.isfile(path) else ""
+    own = (path,) if os.path.isfile(path) else ()
+    trusts_system = bool(packages.unseen) or importlib.util.find_spec("pip_system_certs") is not None
+    return (*own, *system_bundle()) if trusts_system or not own else own
 
 
 def _not_tried(tracker: str, reason: str) -> Reach:
@@ -199,7 +208,7 @@ def wandb_viewer(
         url = _checked(server_url(environment, wandb_files, packages))
         _default_server_is_known(environment, packages, settings)
         key, key_from = _wandb_key(variables, wandb_login, settings, netrc_machines(url, packages), known_release(packages))
-        way = _wandb_way(job, url, variables, settings, known_release(packages))
+        way = _wandb_way(job, url, variables, settings, packages)
     except (_Unknown, Undetermined) as error:
         return WandbViewer(reach=_not_tried("wandb", str(error)))
     return _look_at_wandb(way, key, key_from)
@@ -241,8 +250,8 @@ def _wandb_key(
     return "", ""
 
 
-def _wandb_way(job: Job, url: str, variables: Mapping[str, str], settings: Mapping[str, Any], release: tuple[int, ...]) -> _Way:
-    client: Client = "go" if release >= _GO_SINCE else "requests"
+def _wandb_way(job: Job, url: str, variables: Mapping[str, str], settings: Mapping[str, Any], packages: Packages) -> _Way:
+    client: Client = "go" if known_release(packages) >= _GO_SINCE else "requests"
     own = {
         scheme: variables.get(f"WANDB_{scheme.upper()}_PROXY") or str(settings.get(f"{scheme}_proxy") or "")
         for scheme in ("http", "https")
@@ -255,7 +264,7 @@ def _wandb_way(job: Job, url: str, variables: Mapping[str, str], settings: Mappi
         own["https"] = unscrubbed
     if is_true(str(settings.get("insecure_disable_ssl", ""))):
         variables = {"WANDB_INSECURE_DISABLE_SSL": "true", **variables}
-    trust = trust_of("go" if client == "go" else "requests", variables, directory=job.directory, certifi=_certifi())
+    trust = trust_of("go" if client == "go" else "requests", variables, directory=job.directory, bundles=_bundles(packages))
     return _Way(client, url, variables, trust, own)
 
 
@@ -328,7 +337,7 @@ def swanlab_access(job: Job, environment: Environment, packages: Packages, swanl
         variables = _plain(environment)
         key, key_from = _swanlab_key(variables, environment, swanlab_files)
         url = _swanlab_url(variables, environment, swanlab_files, swanlab_release(packages))
-        trust = trust_of("requests", variables, directory=job.directory, certifi=_certifi())
+        trust = trust_of("requests", variables, directory=job.directory, bundles=_bundles(packages))
         way = _Way("requests", _checked(url), variables, trust, {})
     except (_Unknown, Undetermined) as error:
         return SwanlabAccess(reach=_not_tried("swanlab", str(error)))
@@ -435,7 +444,7 @@ def mlflow_server(job: Job, environment: Environment, packages: Packages, mlflow
         address = variables.get("MLFLOW_TRACKING_URI", address).strip()
         _checked(address)
         credentials = _mlflow_credentials(address, variables, mlflow_files)
-        way = _mlflow_way(job, address, variables)
+        way = _mlflow_way(job, address, variables, _bundles(packages))
         stall = _Stall(variables, release_of(packages) if not packages.unseen else (3,))
         target = _mlflow_target(job, variables)
     except (_Unknown, Undetermined) as error:
@@ -443,7 +452,7 @@ def mlflow_server(job: Job, environment: Environment, packages: Packages, mlflow
     return _look_at_mlflow(way, credentials, target, stall)
 
 
-def _mlflow_way(job: Job, address: str, variables: Mapping[str, str]) -> _Way:
+def _mlflow_way(job: Job, address: str, variables: Mapping[str, str], bundles: tuple[str, ...]) -> _Way:
     """MLflow puts its paths behind the address as it is: a fragment swallows them."""
     parts = urlsplit(address)
     if parts.fragment or parts.query:
@@ -454,7 +463,7 @@ def _mlflow_way(job: Job, address: str, variables: Mapping[str, str]) -> _Way:
     except ValueError as error:
         raise _Unknown("the port of the tracking address is not a number") from error
     url = _checked(f"{parts.scheme}://{authority}{parts.path.rstrip('/')}")
-    return _Way("requests", url, variables, trust_of_mlflow(variables, directory=job.directory, certifi=_certifi()), {})
+    return _Way("requests", url, variables, trust_of_mlflow(variables, directory=job.directory, bundles=bundles), {})
 
 
 def _mlflow_credentials(address: str, variables: Mapping[str, str], files: MlflowFiles) -> _Credentials:
@@ -573,12 +582,7 @@ def _which_is_wrong(way: _Way) -> Any:
     parts = urlsplit(way.url)
     roots = [way.url, f"{parts.scheme}://{parts.netloc}"] if parts.path else [way.url]
     for root in roots:
-        health = _Reply(
-            *ask(
-                Question(url=f"{root}/health", route=way.route, trust=way.trust),
-                deadline_s=max(0.1, way.end - time.monotonic()),
-            )
-        )
+        health = way.ask("/health", root=root)
         if health.status == 200 and health.body.strip() == b"OK":
             return "wrong-path"
     return "wrong-service"

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from verl_doctor.network.probe import ProbeResult
+from verl_doctor.network.result import ProbeResult
 
 State = Literal["looked", "not-needed", "unknown", "not-probed"]
 

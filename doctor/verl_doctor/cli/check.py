@@ -12,7 +12,7 @@ from verl_doctor.cli.options import (
     check_options,
     configuration_options,
     diagnosis_options,
-    launch_request,
+    launch_requests,
     write_report,
 )
 
@@ -50,7 +50,8 @@ def command(ctx: click.Context, /, words: tuple[str, ...], **options: Any) -> No
     selectors = [word for word in words if not OVERRIDE.match(word)]
     overrides = [word for word in words if OVERRIDE.match(word)]
     try:
-        report = diagnose([launch_request(overrides, ctx.meta["launch"], options)], selectors, **diagnosis_options(options))
+        requests = launch_requests(overrides, ctx.meta["launch"], options)
+        report = diagnose(requests, selectors, **diagnosis_options(options))
     except (BadInput, NotAVerlLaunch, UnknownSelector) as error:
         fail(str(error))
     write_report(report, options)

@@ -26,6 +26,9 @@ _CONFIGURATION_OPTIONS = (
     click.option(
         "--config", "config_file", metavar="FILE", default="", help="A YAML: full, partial, or Hydra's .hydra/config.yaml."
     ),
+    click.option(
+        "--script", metavar="FILE", default="", help="A launch script: read, never executed; its arguments stand after '--'."
+    ),
     click.option("--config-path", metavar="DIR", default="", help="As given to verl."),
     click.option("--config-name", metavar="NAME", default="", help="As given to verl."),
     click.option("--config-dir", metavar="DIR", default="", help="As given to verl."),
@@ -96,8 +99,20 @@ def job_environment(options: dict[str, Any]) -> dict[str, Variable]:
     return environment | {variable.name: variable for variable in map(read_assignment, options["assignments"])}
 
 
+def launch_requests(overrides: Sequence[str], launch: Sequence[str], options: dict[str, Any]) -> list[Request]:
+    """The jobs that the words and options of the command line stand for: one, or the launches of a script.
+
+    Raises BadInput and NotAVerlLaunch.
+    """
+    from verl_doctor.job.launch_script import requests_of_script
+
+    if options["script"]:
+        return requests_of_script(options["script"], [*launch, *overrides], launch_request([], [], options))
+    return [launch_request(overrides, launch, options)]
+
+
 def launch_request(overrides: Sequence[str], launch: Sequence[str], options: dict[str, Any]) -> Request:
-    """The job that the words and options of the command line stand for; raises BadInput."""
+    """The job that the words and options of the command line stand for, whatever the script; raises BadInput."""
     from verl_doctor.job.model import Argument, Request
 
     return Request(

@@ -13,7 +13,7 @@ from verl_doctor import __version__
 from verl_doctor.catalog import BUILT_IN_PACKAGE
 from verl_doctor.cli import fail
 from verl_doctor.cli.check import LaunchCommand
-from verl_doctor.cli.options import OVERRIDE, configuration_options, job_options, launch_request
+from verl_doctor.cli.options import OVERRIDE, configuration_options, job_options, launch_requests
 from verl_doctor.language import LANGUAGES, preferred_language
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def show_job(ctx: click.Context, /, words: tuple[str, ...], **options: Any) -> N
     if stray is not None:
         raise click.UsageError(f"'{stray}' is no override (KEY=VALUE); a launch command stands after '--'")
     try:
-        summaries = [summarise(launch_request(words, ctx.meta["launch"], options))]
+        summaries = [summarise(request) for request in launch_requests(words, ctx.meta["launch"], options)]
     except (BadInput, NotAVerlLaunch) as error:
         fail(str(error))
     if options["output_format"] == "json":

@@ -39,14 +39,14 @@ def effective_environment(request: Request, job: Job) -> Environment:
     if launch.submits_to_cluster:
         return _submitted(launching, given, launch, job)
     if not job.uses_ray:
-        return Environment(variables=launching, unseen=launch.adds_environment)
+        return Environment(variables=launching, unseen=launch.adds_environment or request.unseen)
     try:
         address = cluster_address(launching, launch, job)
     except Undetermined as error:
         return _on_cluster(launching, given, str(error))
     if address:
         return _joined(launching, given, address, launch, job)
-    unseen = launch.adds_environment
+    unseen = launch.adds_environment or request.unseen
     if launch.other_machine:
         unseen = unseen or f"{launch.other_machine}, and a Ray node that runs there already decides"
     return Environment(variables=launching | given, unseen=unseen)

@@ -276,8 +276,20 @@ class Packages(msgspec.Struct, kw_only=True):
         return cls(versions={} if unseen else versions, unseen=unseen)
 
 
+class ScriptNote(msgspec.Struct, frozen=True):
+    """Something in a launch script that deserves a look, by its kind; `values` never hold a credential."""
+
+    kind: str
+    values: dict[str, str]
+    location: Location
+
+
 class Request(msgspec.Struct, kw_only=True):
-    """What the user asked to be checked: a launch command or overrides alone, and where to look for the rest."""
+    """What the user asked to be checked: a launch command or overrides alone, and where to look for the rest.
+
+    A launch that stands in a script comes with the script's `notes`, with `unseen` that says why variables which are not in
+    `environment` may be set all the same, and with the `condition` under which it runs, each empty when there is none.
+    """
 
     command: list[Argument] = msgspec.field(default_factory=list)
     overrides: list[Argument] = msgspec.field(default_factory=list)
@@ -290,6 +302,9 @@ class Request(msgspec.Struct, kw_only=True):
     environment: dict[str, Variable] = msgspec.field(default_factory=dict)
     directory: str = ""
     name: str = "job"
+    notes: list[ScriptNote] = msgspec.field(default_factory=list)
+    unseen: str = ""
+    condition: str = ""
 
 
 def plain(value: Any) -> Any:

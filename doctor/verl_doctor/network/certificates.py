@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-import ssl
 from collections.abc import Mapping
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
+
+if TYPE_CHECKING:
+    import ssl
 
 TlsClient = Literal["go", "requests"]
 
@@ -40,21 +42,26 @@ class Trust(msgspec.Struct, frozen=True, kw_only=True):
     client_certificate: str = ""
 
 
-def trust_of(client: TlsClient, environment: Mapping[str, str], *, directory: str = "", certifi: str = "") -> Trust:
+def trust_of(client: TlsClient, environment: Mapping[str, str], *, directory: str = "", bundles: tuple[str, ...] = ()) -> Trust:
     """The trust of wandb's core (`go`) or of a library on requests (`requests`: SwanLab).
 
-    Relative paths start at `directory`. `certifi` is the bundle that requests brings along, if it was found.
+    Relative paths start at `directory`. `bundles` are what requests trusts by itself; without any nothing is checked, since
+    what it brings along is then not known.
     """
     if client == "go":
         return _go(environment, directory)
     for variable in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
         if environment.get(variable):
             return _named(variable, environment[variable], directory)
-    bundle = (certifi,) if certifi else _existing(_SYSTEM_FILES)[:1]
-    return Trust(files=bundle)
+    return Trust(files=bundles, verify=bool(bundles))
 
 
-def trust_of_mlflow(environment: Mapping[str, str], *, directory: str = "", certifi: str = "") -> Trust:
+def system_bundle() -> tuple[str, ...]:
+    """The file with the authorities that the system trusts, if there is one."""
+    return _existing(_SYSTEM_FILES)[:1]
+
+
+def trust_of_mlflow(environment: Mapping[str, str], *, directory: str = "", bundles: tuple[str, ...] = ()) -> Trust:
     """The trust of MLflow's client: its own variables beat those of requests (mlflow 3.17.2, utils/rest_utils.py)."""
     if is_true(environment.get("MLFLOW_TRACKING_INSECURE_TLS", "")):
         found = Trust(verify=False, variable="MLFLOW_TRACKING_INSECURE_TLS")
@@ -62,7 +69,7 @@ def trust_of_mlflow(environment: Mapping[str, str], *, directory: str = "", cert
         variable = "MLFLOW_TRACKING_SERVER_CERT_PATH"
         found = _named(variable, environment[variable], directory)
     else:
-        found = trust_of("requests", environment, directory=directory, certifi=certifi)
+        found = trust_of("requests", environment, directory=directory, bundles=bundles)
     shown = environment.get("MLFLOW_TRACKING_CLIENT_CERT_PATH", "")
     return msgspec.structs.replace(found, client_certificate=os.path.join(directory, shown)) if shown else found
 
@@ -86,7 +93,7 @@ def _go(environment: Mapping[str, str], directory: str) -> Trust:
     # A file in SSL_CERT_FILE replaces the system's bundle, but the system's folders, which hold the same, are still read.
     files = [file] if file and not missing else []
     if not folders:
-        files += _existing(_SYSTEM_FILES)[:1]
+        files += system_bundle()
     return Trust(
         files=tuple(files),
         folders=tuple(os.path.join(directory, folder) for folder in folders.split(":") if folder),
@@ -109,6 +116,8 @@ def make_context(trust: Trust, *, verify: bool = True) -> ssl.SSLContext:
 
     Raises OSError (ssl.SSLError is one) when a file cannot be read or holds no certificate.
     """
+    import ssl
+
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.set_alpn_protocols(["http/1.1"])
     if trust.client_certificate:

@@ -24,6 +24,7 @@ import msgspec
 
 from verl_doctor.network.certificates import Trust, make_context
 from verl_doctor.network.proxies import Proxy, Route, split_target
+from verl_doctor.network.result import Cause, Layer, ProbeResult
 from verl_doctor.network.streams import (
     Addresses,
     Deadline,
@@ -43,19 +44,6 @@ DEADLINE_S = 5.0
 MAX_BODY = 64 * 1024
 MAX_REDIRECTS = 3
 
-Layer = Literal["route", "dns", "tcp", "proxy", "tls", "http"]
-Cause = Literal[
-    "ok",
-    "route-refused", "unsupported-proxy", "unsendable",
-    "dns-failed", "dns-timeout",
-    "refused", "unreachable", "no-answer",
-    "proxy-login", "proxy-denied", "proxy-error", "proxy-silent", "proxy-closed", "not-a-proxy",
-    "ca-missing", "unknown-ca", "expired", "not-yet-valid", "wrong-host", "certificate-refused",
-    "tls-on-plain-port", "plain-on-tls-port", "tls-closed", "tls-failed", "tls-timeout",
-    "closed", "silent", "garbage", "redirect-loop", "redirect-elsewhere",
-]  # fmt: skip
-
-
 _WANTS_TLS = re.compile(
     rb"plain HTTP request was sent to HTTPS port|HTTP request to an HTTPS server|speaking plain HTTP to an SSL"
 )
@@ -71,28 +59,6 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     method: str = "GET"
     headers: Mapping[str, str] = {}
     body: bytes = b""
-
-
-class ProbeResult(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a request got. `cause` is `ok` when an HTTP answer came, whatever its status.
-
-    `at` and `address` are the machine at which it ended; times are milliseconds by layer; `clock_offset_s` is by how many
-    seconds the server's clock is ahead of this one; `excerpt` is the beginning of an answer that is not JSON, scrubbed.
-    """
-
-    layer: Layer
-    cause: Cause
-    at: Literal["server", "proxy"] = "server"
-    address: str = ""
-    reason: str = ""
-    status: int | None = None
-    excerpt: str = ""
-    location: str = ""
-    server: str = ""
-    content_type: str = ""
-    certificate: PeerCertificate | None = None
-    clock_offset_s: float | None = None
-    milliseconds: dict[str, float] = {}
 
 
 class _Ended(Exception):

@@ -14,12 +14,12 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 DEFAULT_PORTS = {"postgresql": 5432, "mysql": 3306}
-_TIMEOUT_ARGUMENT = {
-    "psycopg2": "connect_timeout",
-    "psycopg": "connect_timeout",
-    "pymysql": "connect_timeout",
-    "mysqldb": "connect_timeout",
-    "pg8000": "timeout",
+_TIMEOUT_ARGUMENTS = {
+    "psycopg2": ("connect_timeout",),
+    "psycopg": ("connect_timeout",),
+    "pymysql": ("connect_timeout", "read_timeout"),
+    "mysqldb": ("connect_timeout", "read_timeout"),
+    "pg8000": ("timeout",),
 }
 _MYSQL_CODES = {
     1040: "too-many",
@@ -74,10 +74,8 @@ def _look(request: Found, found: Found) -> None:
         driver = url.get_dialect().driver
     except Exception:  # noqa: BLE001 - whatever it raises, it may quote the password
         _stop(found, "address", "SQLAlchemy cannot read the address")
-    arguments = dict(request["arguments"])
-    limit = _TIMEOUT_ARGUMENT.get(driver, "")
-    if limit and limit not in url.query:
-        arguments[limit] = request["timeout"]
+    limits = {name: request["timeout"] for name in _TIMEOUT_ARGUMENTS.get(driver, ()) if name not in url.query}
+    arguments = request["arguments"] | limits
     found["kind"] = url.get_backend_name()
     try:
         engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.pool.NullPool, connect_args=arguments)

@@ -17,7 +17,7 @@ def bundle(tmp_path):
 def test_requests_takes_the_first_variable_that_is_not_empty(bundle):
     assert trust_of("requests", {"REQUESTS_CA_BUNDLE": bundle, "CURL_CA_BUNDLE": "/other"}).files == (bundle,)
     assert trust_of("requests", {"REQUESTS_CA_BUNDLE": "", "CURL_CA_BUNDLE": bundle}).variable == "CURL_CA_BUNDLE"
-    assert trust_of("requests", {"SSL_CERT_FILE": bundle}, certifi="/c.pem").files == ("/c.pem",)
+    assert trust_of("requests", {"SSL_CERT_FILE": bundle}, bundles=("/c.pem",)).files == ("/c.pem",)
 
 
 def test_requests_takes_a_folder_too(tmp_path):
@@ -45,8 +45,12 @@ def test_go_reads_its_own_variables_only(bundle):
 @pytest.mark.parametrize(("value", "verify"), [("true", False), ("1", False), ("false", True), ("", True)])
 def test_checking_can_be_switched_off(value, verify):
     assert trust_of("go", {"WANDB_INSECURE_DISABLE_SSL": value}).verify is verify
-    assert trust_of_mlflow({"MLFLOW_TRACKING_INSECURE_TLS": value}).verify is verify
-    assert trust_of("requests", {"MLFLOW_TRACKING_INSECURE_TLS": value}).verify is True
+    assert trust_of_mlflow({"MLFLOW_TRACKING_INSECURE_TLS": value}, bundles=("/c.pem",)).verify is verify
+    assert trust_of("requests", {"MLFLOW_TRACKING_INSECURE_TLS": value}, bundles=("/c.pem",)).verify is True
+
+
+def test_without_a_known_bundle_nothing_is_judged():
+    assert trust_of("requests", {}).verify is False
 
 
 def test_mlflow_s_own_variables_beat_those_of_requests(bundle):

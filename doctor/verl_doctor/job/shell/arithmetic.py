@@ -34,9 +34,7 @@ def wrap(number: int) -> int:
 
 
 class _Evaluator:
-    def __init__(
-        self, text: str, get: Callable[[str], Value | None], put: Callable[[str, str], None], depth: int
-    ) -> None:
+    def __init__(self, text: str, get: Callable[[str], Value | None], put: Callable[[str, str], None], depth: int) -> None:
         self.tokens = _tokens(text)
         self.place = 0
         self.get = get

@@ -1,45 +1,35 @@
-"""Brace expansion: `a{b,c}` becomes `ab` and `ac`, `{1..3}` becomes `1`, `2` and `3`."""
+"""Brace expansion: `a{b,c}` becomes `ab` and `ac`, `{1..3}` becomes `1`, `2` and `3`.
+
+It works on the text as written, before anything else: `{$A,b}c` is `$Ac` and `bc`.
+"""
 
 from __future__ import annotations
 
 import re
-from typing import Union
 
-from verl_doctor.job.shell.words import Literal, Part
+from verl_doctor.job.shell import scan
 
-_Item = Union[str, Part]
 _RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)(?:\.\.(-?\d+))?|([a-zA-Z])\.\.([a-zA-Z])(?:\.\.(-?\d+))?")
 _MAX_WORDS = 5000
+_MAX_DEPTH = 20
 
 
-def expand(parts: tuple[Part, ...]) -> list[tuple[Part, ...]]:
-    """The words that a word becomes; only text that is not quoted counts."""
-    if not any(isinstance(part, Literal) and not part.quoted and "{" in part.text for part in parts):
-        return [parts]
-    items: list[_Item] = []
-    for part in parts:
-        if isinstance(part, Literal) and not part.quoted:
-            items += list(part.text)
-        else:
-            items.append(part)
-    return [_joined(word) for word in _expand(items, 0)]
+def expand(raw: str) -> list[str]:
+    """The raw words that a raw word becomes. Raises scan.Unclosed."""
+    if "{" not in raw:
+        return [raw]
+    items: list[str] = []  # characters, and quotes or expansions as a whole
+    place = 0
+    while place < len(raw):
+        end = scan.step(raw, place)
+        items.append(raw[place:end])
+        place = end
+    return ["".join(word) for word in _expand(items, 0)]
 
 
-def _joined(items: list[_Item]) -> tuple[Part, ...]:
-    parts: list[Part] = []
-    for item in items:
-        if not isinstance(item, str):
-            parts.append(item)
-        elif parts and isinstance(parts[-1], Literal) and not parts[-1].quoted:
-            parts[-1] = Literal(parts[-1].text + item, False)
-        else:
-            parts.append(Literal(item, False))
-    return tuple(parts)
-
-
-def _expand(items: list[_Item], depth: int) -> list[list[_Item]]:
+def _expand(items: list[str], depth: int) -> list[list[str]]:
     for start, item in enumerate(items):
-        if item != "{" or depth > 20:
+        if item != "{" or depth > _MAX_DEPTH:
             continue
         end, commas = _group(items, start)
         if end is None:
@@ -53,7 +43,7 @@ def _expand(items: list[_Item], depth: int) -> list[list[_Item]]:
     return [items]
 
 
-def _group(items: list[_Item], start: int) -> tuple[int | None, list[int]]:
+def _group(items: list[str], start: int) -> tuple[int | None, list[int]]:
     depth, commas = 0, []
     for place in range(start, len(items)):
         if items[place] == "{":
@@ -67,17 +57,14 @@ def _group(items: list[_Item], start: int) -> tuple[int | None, list[int]]:
     return None, []
 
 
-def _choices(
-    items: list[_Item], start: int, end: int, commas: list[int], depth: int
-) -> list[list[_Item]] | None:
+def _choices(items: list[str], start: int, end: int, commas: list[int], depth: int) -> list[list[str]] | None:
     """What may stand for the group, None when it is not one."""
     if commas:
         bounds = [start, *commas, end]
         pieces = [items[left + 1 : right] for left, right in zip(bounds, bounds[1:])]
         return [word for piece in pieces for word in _expand(piece, depth + 1)]
     inner = items[start + 1 : end]
-    text = "".join(item for item in inner if isinstance(item, str))
-    match = _RANGE.fullmatch(text) if len(text) == len(inner) else None
+    match = _RANGE.fullmatch("".join(inner))
     return None if match is None else [list(word) for word in _range(match)]
 
 

@@ -53,8 +53,8 @@ class Expander:
     def fields(self, raw: str) -> list[Value]:
         """The words that a raw word becomes in a command. Raises scan.Unclosed."""
         found: list[Value] = []
-        for parts in braces.expand(parse_word(raw)):
-            found += self._files(self._split(self._pieces(self._tilde(parts, assignment=False))))
+        for word in braces.expand(raw):
+            found += self._files(self._split(self._pieces(self._tilde(parse_word(word), assignment=False))))
             if len(found) > _MAX_WORDS:
                 return [unknown("the word becomes too many words")]
         return found
@@ -170,9 +170,9 @@ class Expander:
         if part.name == "BASH_SOURCE":
             known = part.index == "0"
             return parameters.Looked(Value(self.host.sources[-1]) if known else unknown(operators.NOT_FOLLOWED))
-        if cell is None:
+        if cell is None and not part.index.startswith("-"):
             return parameters.implicit(part.name, state)
-        if cell.associative:
+        if cell is not None and cell.associative:
             key = self.text(part.index)
             return parameters.element(cell, key.text) if key.known else parameters.Looked(unknown(key.unknown), key.unknown)
         place = self.number(part.index)
@@ -249,6 +249,9 @@ class Expander:
         state = self.host.state
         found = parameters.elements(part.name, state, self.host.sources)
         if part.prefix == "#":
+            if part.index and part.name not in state.variables and "u" in state.options and not found.unsure:
+                self.host.report_unset(part.name, False)
+                return [self._piece(unknown(f"${part.name} is not set"), part)]
             value = unknown(found.unsure) if found.unsure else Value(str(len(found.values)))
             return [self._piece(value, part)]
         if part.prefix == "!":
@@ -256,7 +259,8 @@ class Expander:
         if part.operator in (":-", "-", ":+", "+", ":?", "?", "=", ":="):
             return self._many_default(part, found)
         if part.operator == ":":
-            return self._listed(*self._slice(part, found), part=part)
+            values, unsure = self._slice(part, found)
+            return self._listed(values, part, unsure)
         return self._listed([self._operate(part, value) for value in found.values], part, found.unsure)
 
     def _keys(self, part: Parameter) -> list[Piece]:
@@ -285,8 +289,10 @@ class Expander:
             return [unknown(reason)], reason
         values = [Value(self.host.script), *found.values] if part.name in "@*" else found.values
         cell = self.host.state.variables.get(part.name)
-        if cell is not None and isinstance(cell.content, dict) and sorted(cell.content, key=str) != sorted(
-            range(len(found.values)), key=str
+        if (
+            cell is not None
+            and isinstance(cell.content, dict)
+            and sorted(cell.content, key=str) != sorted(range(len(found.values)), key=str)
         ):
             return [unknown(operators.NOT_FOLLOWED)], operators.NOT_FOLLOWED
         offset, length = bounds

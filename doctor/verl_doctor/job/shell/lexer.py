@@ -35,9 +35,11 @@ class Lexed(NamedTuple):
 
 _META = " \t\n;&|<>()"
 _OPERATOR = re.compile(r"&&|\|\||;;&|;;|;&|;|\|&|\||&|\(|\)")
+_SIMPLER = {"|&": "| ", ";&": ";;", ";;&": ";; "}
 _REDIRECTION = re.compile(r"(?:[0-9]+|\{[A-Za-z_]\w*\})?(?:<<<|<&|<>|>>|>&|>\||<|>)|&>>|&>")
 _HEREDOC = re.compile(r"[0-9]*<<(?!<)")
 _ARRAY_START = re.compile(r"[A-Za-z_]\w*(\[[^\]]*\])?\+?=\Z")
+_NOTHING = re.compile(r"(?:[ \t]|\\\n)*(?:[;\n]|#)")
 _STARTERS = frozenset({"if", "then", "else", "elif", "while", "until", "do", "!", "{"})
 _RESERVED = _STARTERS | {"fi", "done", "esac", "}", "for", "case", "select", "function"}
 
@@ -71,7 +73,7 @@ class _Lexer:
         char = text[place]
         if char in " \t":
             self.place += 1
-        elif text.startswith("\\\n", place):
+        elif text.startswith("\\\n", place) or (char == "\\" and place == len(text) - 1):
             self.mask[place : place + 2] = "  "
             self.place += 2
         elif char == "\n":
@@ -120,8 +122,9 @@ class _Lexer:
         if match[0] == "(" and self.text.startswith("((", self.place) and self._arithmetic():
             return True
         self.tokens.append(Token("operator", match.start(), match.end()))
-        if match[0] == "|&":
-            self.mask[match.start() : match.end()] = "| "
+        simpler = _SIMPLER.get(match[0])
+        if simpler:
+            self.mask[match.start() : match.end()] = simpler
         self.place = match.end()
         self.starts_command = True
         if match[0] != "|" or self.header[:1] != ["case"]:
@@ -145,10 +148,10 @@ class _Lexer:
         word = self.text[self.place : end]
         if self._is_keyword(word):
             self.tokens.append(Token("keyword", self.place, end))
+            if word == "in" and self.header[0] != "case" and _NOTHING.match(self.text, end):
+                self._blank(self.place, end)  # the grammar does not accept a list without words
             self.header = [word] if word in ("for", "case", "select", "function") else []
             self.starts_command = word in _STARTERS or word in ("fi", "done", "esac", "}")
-            if word == "in":
-                self.starts_command = False
             self.place = end
         else:
             self._add_word(end)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from verl_doctor.job.model import Argument, Variable
-from verl_doctor.report import Location
+from verl_doctor.job.model import Argument, ScriptNote, Variable
 
 
 class ScriptLaunch(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,14 +21,6 @@ class ScriptLaunch(msgspec.Struct, frozen=True, kw_only=True):
     line: int
     condition: str = ""
     unseen: str = ""
-
-
-class ScriptNote(msgspec.Struct, frozen=True):
-    """Something in the script that deserves a look. `kind` is one of `NOTE_KINDS`; `values` never hold a credential."""
-
-    kind: str
-    values: dict[str, str]
-    location: Location
 
 
 class Script(msgspec.Struct):

@@ -114,6 +114,8 @@ def elements(name: str, state: State, sources: list[str]) -> Elements:
 
 def element(cell: Cell | None, key: int | str) -> Looked:
     """One element of an array variable."""
+    if isinstance(key, int) and key < 0 and (cell is None or not cell.content):
+        return Looked(unknown("a negative index of an empty array"))
     if cell is None:
         return Looked(None)
     if cell.unsure:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Union
+from typing import NamedTuple
 
 from verl_doctor.job.model import UNKNOWN, Variable
 from verl_doctor.report import Location
@@ -26,7 +26,7 @@ def unknown(reason: str) -> Value:
     return Value(UNKNOWN, reason)
 
 
-Content = Union[Value, dict[str, Value], dict[int, Value]]
+_MAX_ALTERNATIVES = 4
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Cell:
     """A variable. `content` is None when it is declared but not set, a dict for an array (keys are text when `associative`).
 
     `unsure` says why the array may have more or fewer elements, or why the variable may be unset. `inherited` is the
-    variable of the environment that it still is.
+    variable of the environment that it still is. `alternatives` are the arrays that it may be, each with its condition.
     """
 
     content: Value | dict[int, Value] | dict[str, Value] | None
@@ -46,6 +46,7 @@ class Cell:
     readonly: bool = False
     unsure: str = ""
     inherited: Variable | None = None
+    alternatives: tuple[tuple[str, dict[int, Value]], ...] = ()
 
     @property
     def scalar(self) -> Value | None:
@@ -76,19 +77,26 @@ class State:
     levels: int = 0
     unseen: str = ""
     positional_unsure: str = ""
+    stack: tuple[str, ...] = ()
 
     def copy(self) -> State:
         """A state of its own."""
-        return replace(
-            self, variables=dict(self.variables), positional=list(self.positional), functions=dict(self.functions)
-        )
+        return replace(self, variables=dict(self.variables), positional=list(self.positional), functions=dict(self.functions))
 
 
-def merge(left: State, right: State, reason: str) -> State:
+class Reason(NamedTuple):
+    """Why values are not known after a merge, and the conditions of the two sides."""
+
+    text: str
+    left: str = ""
+    right: str = ""
+
+
+def merge(left: State, right: State, why: Reason) -> State:
     """The state after one of two branches, of which it is not known which one ran. Both must be running, or both stopped."""
-    merged = left.copy()
+    merged, reason = left.copy(), why.text
     for name in left.variables.keys() | right.variables.keys():
-        merged.variables[name] = _merge_cells(left.variables.get(name), right.variables.get(name), reason)
+        merged.variables[name] = _merge_cells(left.variables.get(name), right.variables.get(name), why)
     if left.positional != right.positional or left.positional_unsure != right.positional_unsure:
         merged.positional, merged.positional_unsure = [unknown(reason)], reason
     if left.directory != right.directory:
@@ -111,48 +119,66 @@ def _merge_output(left: Value, right: Value, reason: str) -> Value:
     return Value(left.text[:common] + UNKNOWN, left.unknown or reason)
 
 
-def _merge_cells(left: Cell | None, right: Cell | None, reason: str) -> Cell:
-    if left == right and left is not None:
+def _merge_cells(left: Cell | None, right: Cell | None, why: Reason) -> Cell:
+    if left is not None and (left is right or left == right):
         return left
+    reason = why.text
     if left is None or right is None:
         present = left or right
         assert present is not None
         if isinstance(present.content, dict):
             empty: dict[int, Value] | dict[str, Value] = {}
-            return _merge_arrays(present, replace(present, content=empty), reason)
+            return _merge_arrays(present, replace(present, content=empty), Reason(reason))
         return replace(present, content=unknown(reason), unsure=present.unsure or reason, inherited=None)
     exported = left.exported or right.exported
     unsure = left.unsure or right.unsure
     if left.exported != right.exported:
         return Cell(unknown(reason), exported=True, location=right.location or left.location, unsure=unsure or reason)
     if isinstance(left.content, dict) and isinstance(right.content, dict):
-        return _merge_arrays(left, right, reason)
+        return _merge_arrays(left, right, why)
     if left.content == right.content:
         return replace(left, unsure=unsure, inherited=left.inherited if left.inherited is right.inherited else None)
     known_set = left.content is not None and right.content is not None
-    return Cell(
-        unknown(reason), exported, right.location or left.location, unsure=unsure or ("" if known_set else reason)
-    )
+    return Cell(unknown(reason), exported, right.location or left.location, unsure=unsure or ("" if known_set else reason))
 
 
-def _merge_arrays(left: Cell, right: Cell, reason: str) -> Cell:
+def _merge_arrays(left: Cell, right: Cell, why: Reason) -> Cell:
     assert isinstance(left.content, dict)
     assert isinstance(right.content, dict)
+    reason, unsure = why.text, left.unsure or right.unsure
     if left.content == right.content:
-        return replace(left, unsure=left.unsure or right.unsure)
-    if left.associative or right.associative or left.unsure or right.unsure:
-        if left.associative != right.associative or left.content.keys() != right.content.keys():
-            return replace(left, content={0: unknown(reason)}, associative=False, unsure=reason)
+        return replace(left, unsure=unsure, inherited=None, alternatives=())
+    if left.associative or right.associative:
+        return replace(left, content={0: unknown(reason)}, associative=False, unsure=reason)
     first, second = list(left.content.values()), list(right.content.values())
+    cell = replace(left, inherited=None, alternatives=_alternatives(left, right, why))
     if left.content.keys() == right.content.keys():
         pairs = zip(left.content.items(), second)
         same = {key: one if one == other else _either(one, other, reason) for (key, one), other in pairs}
-        return replace(left, content=same, unsure=left.unsure or right.unsure)  # type: ignore[arg-type]
-    common = 0
-    while common < min(len(first), len(second)) and first[common] == second[common]:
-        common += 1
-    words = first[:common] + _perhaps(first[common:] + second[common:], reason)
-    return replace(left, content=dict(enumerate(words)), unsure=reason)
+        return replace(cell, content=same, unsure=unsure)  # type: ignore[arg-type]
+    start = _common(first, second)
+    end = _common(first[start:][::-1], second[start:][::-1])
+    middle = first[start : len(first) - end] + second[start : len(second) - end]
+    words = first[:start] + _perhaps(middle, reason) + first[len(first) - end :]
+    return replace(cell, content=dict(enumerate(words)), unsure=unsure or reason)
+
+
+def _alternatives(left: Cell, right: Cell, why: Reason) -> tuple[tuple[str, dict[int, Value]], ...]:
+    if not (why.left and why.right):
+        return ()
+    found: list[tuple[str, dict[int, Value]]] = []
+    for cell, label in ((left, why.left), (right, why.right)):
+        for condition, content in cell.alternatives or (("", cell.content),):
+            if isinstance(content, dict) and all(content != other for _, other in found):
+                found.append((" and ".join(text for text in (label, condition) if text), content))
+    return tuple(found) if len(found) <= _MAX_ALTERNATIVES else ()
+
+
+def _common(first: list[Value], second: list[Value]) -> int:
+    length = 0
+    while length < min(len(first), len(second)) and first[length] == second[length]:
+        length += 1
+    return length
 
 
 def _either(one: Value, other: Value, reason: str) -> Value:

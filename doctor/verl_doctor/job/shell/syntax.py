@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Union
 
@@ -136,9 +137,7 @@ class Unparsed:
     end: int
 
 
-Statement = Union[
-    Simple, Pipeline, AndOr, Not, Background, If, While, For, Case, Function, Group, Unparsed
-]
+Statement = Union[Simple, Pipeline, AndOr, Not, Background, If, While, For, Case, Function, Group, Unparsed]
 
 
 @dataclass(frozen=True)
@@ -188,13 +187,14 @@ class _Reader:
         return tuple(found)
 
     def statement(self, node: tree_sitter.Node, depth: int) -> Statement:
-        if depth > MAX_DEPTH or node.type == "ERROR" or any(child.type == "ERROR" or child.is_missing for child in node.children):
+        if (
+            depth > MAX_DEPTH
+            or node.type == "ERROR"
+            or any(child.type == "ERROR" or child.is_missing for child in node.children)
+        ):
             return Unparsed(node.start_byte, node.end_byte)
-        reader = getattr(self, "_" + node.type, None)
-        if reader is None:
-            return Unparsed(node.start_byte, node.end_byte)
-        statement: Statement = reader(node, depth)
-        return statement
+        reader = _READERS.get(node.type)
+        return reader(self, node, depth) if reader else Unparsed(node.start_byte, node.end_byte)
 
     def words_between(self, start: int, end: int) -> tuple[Token, ...]:
         first = bisect.bisect_left(self.starts, start)
@@ -213,9 +213,6 @@ class _Reader:
             return Unparsed(node.start_byte, node.end_byte)
         redirections = tuple(token for token in run if token.kind == "redirection")
         return Simple(words[0].start, run[-1].end, words, redirections)
-
-    def _redirected_statement(self, node: tree_sitter.Node, depth: int) -> Statement:
-        return Unparsed(node.start_byte, node.end_byte)  # redirections are masked, so only damage looks like one
 
     def _pipeline(self, node: tree_sitter.Node, depth: int) -> Statement:
         parts = [self.statement(child, depth + 1) for child in node.children if child.type not in ("|", "|&", "\n")]
@@ -263,9 +260,7 @@ class _Reader:
                 otherwise = self.body(child, depth)
         return If(node.start_byte, node.end_byte, tuple(branches), otherwise)
 
-    def _branch(
-        self, nodes: list[tree_sitter.Node], depth: int
-    ) -> tuple[tuple[Statement, ...], tuple[Statement, ...]]:
+    def _branch(self, nodes: list[tree_sitter.Node], depth: int) -> tuple[tuple[Statement, ...], tuple[Statement, ...]]:
         split = next((place for place, child in enumerate(nodes) if child.type == "then"), len(nodes))
         condition = [child for child in nodes[:split] if child.type not in ("if", "elif")]
         return self.sequence(condition, depth), self.sequence(nodes[split:], depth)
@@ -286,7 +281,8 @@ class _Reader:
         if variable is None or body is None:
             return Unparsed(node.start_byte, node.end_byte)
         name = self.text[variable.start_byte : variable.end_byte]
-        has_in = any(child.type == "in" for child in node.children)
+        first = bisect.bisect_left(self.starts, variable.end_byte)
+        has_in = self.tokens[first].kind == "keyword" and self.text.startswith("in", self.tokens[first].start)
         return For(
             node.start_byte,
             node.end_byte,
@@ -305,11 +301,26 @@ class _Reader:
                 items.append(self._case_item(child, depth))
         return Case(node.start_byte, node.end_byte, word, tuple(items))
 
-    def _case_item(
-        self, node: tree_sitter.Node, depth: int
-    ) -> tuple[tuple[Token, ...], tuple[Statement, ...], str]:
+    def _case_item(self, node: tree_sitter.Node, depth: int) -> tuple[tuple[Token, ...], tuple[Statement, ...], str]:
         close = next((place for place, child in enumerate(node.children) if child.type == ")"), len(node.children) - 1)
         patterns = self.words_between(node.start_byte, node.children[close].start_byte)
-        end = node.children[-1].type
         body = self.sequence(node.children[close + 1 :], depth)
-        return patterns, body, end if end in (";&", ";;&") else ";;"
+        end = bisect.bisect_left(self.starts, node.children[-1].start_byte)
+        token = self.tokens[end] if end < len(self.tokens) else None
+        written = self.text[token.start : token.end] if token else ""
+        return patterns, body, written if written in (";&", ";;&") else ";;"
+
+
+_READERS: dict[str, Callable[[_Reader, tree_sitter.Node, int], Statement]] = {
+    "command": _Reader._command,
+    "pipeline": _Reader._pipeline,
+    "list": _Reader._list,
+    "negated_command": _Reader._negated_command,
+    "compound_statement": _Reader._compound_statement,
+    "subshell": _Reader._subshell,
+    "function_definition": _Reader._function_definition,
+    "if_statement": _Reader._if_statement,
+    "while_statement": _Reader._while_statement,
+    "for_statement": _Reader._for_statement,
+    "case_statement": _Reader._case_statement,
+}

@@ -34,11 +34,10 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Command:
-    """`$(...)` or backticks: the text inside. `offset` is where it starts in the word; -1 when it was rewritten."""
+    """`$(...)` or backticks: the text inside."""
 
     text: str
     quoted: bool
-    offset: int
 
 
 @dataclass(frozen=True)
@@ -97,7 +96,7 @@ class _Parser:
         if char == "\\":
             following = text[place + 1 : place + 2]
             if following != "\n":
-                self._add(Literal(following or "\\", True))
+                self._add(Literal(following, True))
             return place + 2
         if char == "'":
             end = scan.single_quoted(text, place)
@@ -121,10 +120,12 @@ class _Parser:
     def _inner(self, start: int, end: int) -> None:
         """The parts of "...", of which an empty one still makes a word."""
         self._flush(quoted=False)
-        inner = parse_word(self.text[start:end], in_double=True, offset=start)
+        inner = parse_word(self.text[start:end], in_double=True)
         self.parts += inner or (Literal("", True),)
 
     def _double(self, place: int) -> int:
+        if self.text[place] == '"':  # only inside the operand of "${name:-...}", where quotes are removed
+            return place + 1
         if self.text[place] != "\\":
             return self._expansion(place)
         following = self.text[place + 1 : place + 2]
@@ -138,7 +139,7 @@ class _Parser:
             end = scan.backtick(text, place)
             inner = text[place + 1 : end - 1]
             pattern = r'\\([$`\\"])' if quoted else r"\\([$`\\])"
-            self._add(Command(re.sub(pattern, r"\1", inner), quoted, -1 if "\\" in inner else place + 1))
+            self._add(Command(re.sub(pattern, r"\1", inner), quoted))
             return end
         if text[place] != "$":
             self.pending.append(text[place])
@@ -148,7 +149,7 @@ class _Parser:
         if body.startswith("((") and is_double(body):
             self._add(Arithmetic(body[2:-2], quoted))
         elif body.startswith("("):
-            self._add(Command(body[1:-1], quoted, place + 2))
+            self._add(Command(body[1:-1], quoted))
         elif body.startswith("{"):
             self._add(_braced(body[1:-1], quoted))
         elif body and _SIMPLE.fullmatch(body):
@@ -212,12 +213,6 @@ def unescape_ansi(text: str) -> str:
     return _ANSI.sub(replace, text)
 
 
-def parse_word(text: str, *, in_double: bool = False, offset: int = 0) -> tuple[Part, ...]:
+def parse_word(text: str, *, in_double: bool = False) -> tuple[Part, ...]:
     """The parts of a raw word. `in_double`: the text stood inside "...". Raises scan.Unclosed."""
-    parts = _Parser(text, in_double).run()
-    if not offset:
-        return parts
-    return tuple(
-        Command(part.text, part.quoted, part.offset + offset) if isinstance(part, Command) and part.offset >= 0 else part
-        for part in parts
-    )
+    return _Parser(text, in_double).run()

@@ -1,0 +1,191 @@
+"""Setting variables: plain ones, arrays, attributes, and the local ones of functions."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from verl_doctor.job.model import UNKNOWN
+from verl_doctor.job.shell import operators
+from verl_doctor.job.shell.lexer import cut
+from verl_doctor.job.shell.state import Cell, Value, unknown
+from verl_doctor.report import Location
+
+if TYPE_CHECKING:
+    from verl_doctor.job.shell.run import Shell
+
+_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:\[((?:[^\[\]]|\[[^\]]*\])*)\])?(\+?)=")
+
+
+def is_assignment(raw: str) -> bool:
+    """Whether a raw word is `name=...`, `name+=...` or `name[...]=...`."""
+    return _ASSIGNMENT.match(raw) is not None
+
+
+class Assigner:
+    """Sets variables in the present state of a shell. `frames` hold what `local` hid, one for each function that runs."""
+
+    def __init__(self, shell: Shell) -> None:
+        self.shell = shell
+        self.frames: list[dict[str, Cell | None]] = []
+
+    def assign(self, raw: str, location: Location, **attributes: bool) -> str:
+        """Carry out an assignment as written; the result is the name."""
+        match = _ASSIGNMENT.match(raw)
+        assert match is not None
+        name, index, plus = match[1], match[2], bool(match[3])
+        rest = raw[match.end() :]
+        if rest.startswith("(") and rest.endswith(")") and index is None:
+            self._array(name, rest[1:-1], plus, location, bool(attributes.get("associative")), match.end() + 1)
+        elif index is not None:
+            self._element(name, index, self.shell.expander.text(rest, assignment=True), plus, location)
+        else:
+            self.put(name, self.shell.expander.text(rest, assignment=True), location, plus=plus)
+        return name
+
+    def put_named(self, left: str, value: Value, location: Location) -> None:
+        """Set what stands left of the `=`: `name`, `name+` or `name[index]`."""
+        match = _ASSIGNMENT.match(left + "=")
+        if match is None:
+            return
+        if match[2] is not None:
+            self._element(match[1], match[2], value, bool(match[3]), location)
+        else:
+            self.put(match[1], value, location, plus=bool(match[3]))
+
+    def put(self, name: str, value: Value, location: Location, *, plus: bool = False) -> None:
+        """Set a variable to a text, or append to it."""
+        variables = self.shell.state.variables
+        cell = variables.get(name, Cell(None))
+        if cell.readonly:
+            return
+        value = self._shaped(cell, value, plus=plus)
+        if isinstance(cell.content, dict):
+            first: int | str = "0" if cell.associative else 0
+            content = {**cell.content, first: value}
+            variables[name] = replace(cell, content=content, inherited=None, alternatives=(), location=location)
+            return
+        unsure = cell.unsure if plus and cell.unsure and not value.known else ""
+        exported = cell.exported or "a" in self.shell.state.options
+        variables[name] = replace(
+            cell, content=value, inherited=None, alternatives=(), location=location, unsure=unsure, exported=exported
+        )
+
+    def _shaped(self, cell: Cell, value: Value, *, plus: bool) -> Value:
+        before = cell.scalar or Value("")
+        if cell.integer:
+            text = f"{before.text or 0}+({value.text or 0})" if plus else value.text
+            if not before.known and plus:
+                return before
+            return self.shell.expander.number(text) if value.known else value
+        if plus:
+            value = Value(before.text + value.text, before.unknown or value.unknown)
+        return operators.change_case(value, cell.case) if cell.case else value
+
+    def _array(self, name: str, text: str, plus: bool, location: Location, associative: bool, offset: int) -> None:
+        variables = self.shell.state.variables
+        cell = variables.get(name, Cell(None))
+        if cell.readonly:
+            return
+        associative = associative or cell.associative
+        content: dict[int, Value] | dict[str, Value] = {}
+        unsure = ""
+        if plus:
+            content = dict(cell.content) if isinstance(cell.content, dict) else {}  # type: ignore[assignment]
+            if isinstance(cell.content, Value):
+                content = {0: cell.content}
+            unsure = cell.unsure
+        if associative:
+            unsure = self._associative(text, content, unsure)  # type: ignore[arg-type]
+        else:
+            unsure = self._indexed(text, content, unsure)  # type: ignore[arg-type]
+        variables[name] = replace(
+            cell,
+            content=content,
+            inherited=None,
+            alternatives=(),
+            location=location,
+            unsure=unsure,
+            associative=associative,
+        )
+
+    def _indexed(self, text: str, content: dict[int, Value], unsure: str) -> str:
+        place = max(content, default=-1) + 1
+        for raw in self._raw_words(text):
+            match = re.match(r"\[([^\]]+)\](\+?)=", raw)
+            if match:
+                index = self.shell.expander.number(match[1])
+                if not index.known:
+                    return index.unknown
+                place = int(index.text)
+                content[place] = self.shell.expander.text(raw[match.end() :], assignment=True)
+                place += 1
+                continue
+            for value in self.shell.expander.fields(raw):
+                if not value.known and not value.text.strip(UNKNOWN):
+                    unsure = unsure or ("" if _is_quoted(raw) else value.unknown)
+                content[place] = value
+                place += 1
+        return unsure
+
+    def _associative(self, text: str, content: dict[str, Value], unsure: str) -> str:
+        for raw in self._raw_words(text):
+            match = re.match(r"\[(.+?)\](\+?)=", raw)
+            if match is None:
+                return operators.NOT_FOLLOWED
+            key = self.shell.expander.text(match[1])
+            if not key.known:
+                return key.unknown
+            content[key.text] = self.shell.expander.text(raw[match.end() :], assignment=True)
+        return unsure
+
+    @staticmethod
+    def _raw_words(text: str) -> list[str]:
+        return [text[token.start : token.end] for token in cut(text).tokens if token.kind in ("word", "keyword")]
+
+    def _element(self, name: str, index: str, value: Value, plus: bool, location: Location) -> None:
+        variables = self.shell.state.variables
+        cell = variables.get(name, Cell(None))
+        if cell.readonly:
+            return
+        content: dict[int | str, Value] = {}
+        if isinstance(cell.content, dict):
+            content = dict(cell.content)  # type: ignore[arg-type]
+        elif isinstance(cell.content, Value):
+            content = {0: cell.content}
+        text = self.shell.expander.text(index) if cell.associative else self.shell.expander.number(index)
+        if not text.known:
+            variables[name] = replace(cell, content={0: unknown(text.unknown)}, unsure=text.unknown, inherited=None)
+            return
+        key: int | str = text.text if cell.associative else int(text.text)
+        if isinstance(key, int) and key < 0:
+            key += max((number for number in content if isinstance(number, int)), default=-1) + 1
+        before = content.get(key, Value(""))
+        content[key] = Value(before.text + value.text, before.unknown or value.unknown) if plus else value
+        variables[name] = replace(cell, content=content, inherited=None, alternatives=(), location=location)  # type: ignore[arg-type]
+
+    def make_local(self, name: str) -> None:
+        """Hide a variable until the function ends."""
+        if self.frames and name not in self.frames[-1]:
+            before = self.shell.state.variables.get(name)
+            self.frames[-1][name] = before
+            exported = before is not None and before.exported
+            self.shell.state.variables[name] = Cell(None, exported, self.shell.here())
+
+    def leave_function(self) -> None:
+        """Bring back what `local` hid."""
+        for name, cell in self.frames.pop().items():
+            if cell is None:
+                self.shell.state.variables.pop(name, None)
+            else:
+                self.shell.state.variables[name] = cell
+
+    def update(self, name: str, **changes: bool | str) -> None:
+        """Change attributes of a variable, which need not be set."""
+        cell = self.shell.state.variables.get(name, Cell(None, location=self.shell.here()))
+        self.shell.state.variables[name] = replace(cell, **changes)  # type: ignore[arg-type]
+
+
+def _is_quoted(raw: str) -> bool:
+    return raw.startswith('"') and raw.endswith('"') and "@" not in raw

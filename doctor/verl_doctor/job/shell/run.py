@@ -1,0 +1,569 @@
+"""Walking through a script as bash would, without ever running a command of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from verl_doctor.job.model import UNKNOWN, Argument, Variable
+from verl_doctor.job.shell import braces, builtins, commands, scan, syntax
+from verl_doctor.job.shell.assignments import Assigner, is_assignment
+from verl_doctor.job.shell.conditions import DoubleBracket, invert
+from verl_doctor.job.shell.expand import Expander
+from verl_doctor.job.shell.launches import exported, is_launch
+from verl_doctor.job.shell.model import ScriptLaunch, ScriptNote
+from verl_doctor.job.shell.state import Cell, Reason, State, Value, merge, unknown
+from verl_doctor.job.shell.syntax import Statement
+from verl_doctor.job.shell.unit import Unit
+from verl_doctor.job.shell.words import Command
+from verl_doctor.job.variables import brief
+from verl_doctor.report import Location
+
+MAX_STEPS = 60_000
+MAX_CALLS = 25
+_MAX_TURNS = 300
+_WORD_LIMIT = 200_000
+
+
+class OutOfSteps(Exception):
+    """The script does more than is followed."""
+
+
+class Shell:
+    """Reads statements and keeps the state. `conditions` are the texts of the undecided branches that it is in."""
+
+    def __init__(self, script: str, state: State) -> None:
+        self.script = script
+        self.state = state
+        self.sources = [script]
+        self.units: list[Unit] = []
+        self.expander = Expander(self)
+        self.assigner = Assigner(self)
+        self.conditions: list[str] = []
+        self.launches: list[ScriptLaunch] = []
+        self.notes: list[ScriptNote] = []
+        self.steps = 0
+        self.calls = 0
+        self.exempt = 0
+        self.parked: list[State] = []
+        self.position = 0
+        self.unset_names: set[str] = set()
+        self.in_substitution = 0
+
+    @property
+    def unit(self) -> Unit:
+        """The text that is being read."""
+        return self.units[-1]
+
+    def here(self) -> Location:
+        """Where the present command is."""
+        return self.unit.location(self.position)
+
+    def note(self, kind: str, values: dict[str, str], location: Location | None = None) -> None:
+        """Record something that deserves a look, once a place."""
+        note = ScriptNote(kind, values, location or self.here())
+        if note not in self.notes:
+            self.notes.append(note)
+
+    def read(self, unit: Unit) -> None:
+        """Go through all statements of a text."""
+        self.units.append(unit)
+        before = self.position
+        try:
+            self.run_all(unit.tree.statements)
+        finally:
+            self.units.pop()
+            self.position = before
+
+    def run_all(self, statements: tuple[Statement, ...]) -> None:
+        """Go through statements until one stops the shell, the function or the loop."""
+        for statement in statements:
+            if self.state.stopped:
+                return
+            self.run(statement)
+
+    def run(self, statement: Statement) -> None:
+        """Go through one statement."""
+        self.steps += 1
+        if self.steps > MAX_STEPS:
+            raise OutOfSteps
+        self.position = statement.start
+        _RUNNERS[type(statement)](self, statement)
+
+    # Branches
+
+    def either(self, paths: list[tuple[str, Callable[[], None]]], line: int) -> None:
+        """Go through branches of which it is not known which one runs, and merge what they leave behind."""
+        start, ends = self.state, []
+        for condition, path in paths:
+            self.state = start.copy()
+            with self.under(condition):
+                path()
+            ends.append(self.state)
+        self.join(ends, line, [condition for condition, _ in paths])
+
+    @contextmanager
+    def under(self, condition: str) -> Iterator[None]:
+        """Note that what follows depends on a condition."""
+        if condition:
+            self.conditions.append(condition)
+        try:
+            yield
+        finally:
+            if condition:
+                self.conditions.pop()
+
+    def join(self, ends: list[State], line: int, conditions: list[str] | None = None) -> None:
+        """One state out of several that may be the present one."""
+        reason = f"set differently in the branches of line {line}"
+        labels = {id(end): condition for end, condition in zip(ends, conditions or [])}
+        running = [end for end in ends if not end.stopped]
+        leaving = [end for end in ends if end.stopped and end.stopped != "exit"]
+        if not running and leaving:
+            kind = (leaving[0].stopped, leaving[0].levels)
+            running = [end for end in leaving if (end.stopped, end.levels) == kind]
+            leaving = [end for end in leaving if (end.stopped, end.levels) != kind]
+        self.parked += leaving
+        if not running:
+            self.state = ends[0]
+            return
+        merged = running[0]
+        for other in running[1:]:
+            merged = merge(merged, other, Reason(reason, labels.get(id(merged), ""), labels.get(id(other), "")))
+        self.state = merged
+
+    def text_of(self, statements: tuple[Statement, ...]) -> str:
+        """The text of a condition, for people."""
+        if not statements:
+            return ""
+        text = self.unit.text[statements[0].start : statements[-1].end]
+        return brief(" ".join(text.split()))
+
+    # Kinds of statements
+
+    def simple(self, statement: syntax.Simple) -> None:
+        """An assignment or a command."""
+        first = self.raw(statement.words[0])
+        if first.startswith("((") and first.endswith("))"):
+            value = self.expander.number(first[2:-2])
+            self.finish(None if not value.known else value.text != "0")
+        elif first.startswith("[[") and first[2:3] in (" ", "\t", "\n"):
+            try:
+                self.finish(DoubleBracket(first[2:-2], self.expander, self.state).result())
+            except scan.Unclosed:
+                self.finish(None)
+        else:
+            try:
+                self._command(statement)
+            except scan.Unclosed:
+                self.unparsed(syntax.Unparsed(statement.start, statement.end))
+
+    def raw(self, token: syntax.Token) -> str:
+        """The text of a token."""
+        return self.unit.text[token.start : token.end]
+
+    def finish(self, status: bool | None) -> None:
+        """Set the status; under `set -e` a failure ends the shell."""
+        self.state.status = status
+        if status is False and not self.exempt and "e" in self.state.options:
+            self.state.stopped = "exit"
+
+    def _command(self, statement: syntax.Simple) -> None:
+        self.unset_names = set()
+        count = 0
+        while count < len(statement.words) and is_assignment(self.raw(statement.words[count])):
+            count += 1
+        assignments, rest = statement.words[:count], statement.words[count:]
+        if not rest:
+            self.state.status = True
+            for token in assignments:
+                self.assigner.assign(self.raw(token), self.unit.location(token.start))
+            self.finish(self.state.status)
+            return
+        alternatives = self._alternatives(rest[0])
+        if alternatives:
+            name, choices = alternatives
+            paths = [(condition, self._choose(statement, name, content)) for condition, content in choices]
+            self.either(paths, self.unit.line(statement.start))
+            return
+        words = self._words(rest)  # before the assignments in front, as bash does
+        with self._prefixed(assignments):
+            if words:
+                self.dispatch(words, statement)
+            else:
+                self.finish(True)
+
+    def _alternatives(self, token: syntax.Token) -> tuple[str, tuple[tuple[str, dict[int, Value]], ...]] | None:
+        """What the array may be that a command starts with, when branches set it differently."""
+        match = re.fullmatch(r'"?\$\{([A-Za-z_]\w*)\[@\]\}"?', self.raw(token))
+        cell = self.state.variables.get(match[1]) if match else None
+        return (match[1], cell.alternatives) if match and cell is not None and cell.alternatives else None
+
+    def _choose(self, statement: syntax.Simple, name: str, content: dict[int, Value]) -> Callable[[], None]:
+        def run() -> None:
+            self.state.variables[name] = Cell(content, location=self.state.variables[name].location)
+            self._command(statement)
+
+        return run
+
+    @contextmanager
+    def _prefixed(self, tokens: tuple[syntax.Token, ...]) -> Iterator[None]:
+        """Variables set for one command only."""
+        before = {}
+        for token in tokens:
+            raw = self.raw(token)
+            name = re.split(r"[+=\[]", raw, maxsplit=1)[0]
+            before.setdefault(name, self.state.variables.get(name))
+            self.assigner.assign(raw, self.unit.location(token.start))
+            self.state.variables[name] = replace(self.state.variables[name], exported=True)
+        try:
+            yield
+        finally:
+            for name, cell in before.items():
+                if cell is None:
+                    self.state.variables.pop(name, None)
+                else:
+                    self.state.variables[name] = cell
+
+    def _words(self, tokens: tuple[syntax.Token, ...]) -> list[Argument]:
+        words: list[Argument] = []
+        name = self.raw(tokens[0])
+        declares = name in builtins.DECLARATIONS or (
+            name in ("command", "builtin") and len(tokens) > 1 and self.raw(tokens[1]) in builtins.DECLARATIONS
+        )
+        size = 0
+        for token in tokens:
+            location = self.unit.location(token.start)
+            raw = self.raw(token)
+            if declares and is_assignment(raw):
+                words += self._declared(raw, location)
+                continue
+            for value in self.expander.fields(raw):
+                size += len(value.text)
+                words.append(Argument(value.text, location, value.unknown if not value.known else ""))
+        if size > _WORD_LIMIT * 10:
+            raise OutOfSteps
+        return words
+
+    def _declared(self, raw: str, location: Location) -> list[Argument]:
+        """An assignment after `export` and the like: arrays are left as written, other values are expanded but not split."""
+        if re.match(r"[A-Za-z_]\w*\+?=\(", raw):
+            return [Argument(raw, location, builtins.AS_WRITTEN)]
+        words = []
+        for word in braces.expand(raw):
+            name, equals, rest = word.partition("=")
+            value = self.expander.text(rest, assignment=True)
+            words.append(Argument(name + equals + value.text, location, value.unknown))
+        return words
+
+    def dispatch(self, words: list[Argument], statement: syntax.Simple) -> None:
+        """Run a function, a builtin, or pass over another command."""
+        name = words[0].text
+        if UNKNOWN in name:
+            self.external(words, statement)
+        elif name in self.state.functions:
+            self.call(name, words[1:])
+        elif name in builtins.BUILTINS:
+            builtins.BUILTINS[name](self, words, statement)
+        else:
+            self.external(words, statement)
+
+    def call(self, name: str, arguments: list[Argument]) -> None:
+        """Run a function of the script."""
+        body = self.state.functions[name]
+        if body is None or self.calls >= MAX_CALLS:
+            self.note("undecidable", {"word": name, "line": str(self.here().line)})
+            self.state.status = None
+            return
+        unit, function = body  # type: ignore[misc]
+        positional, unsure = self.state.positional, self.state.positional_unsure
+        self.state.positional, self.state.positional_unsure = [Value(word.text, word.unknown) for word in arguments], ""
+        self.assigner.frames.append({})
+        parked, self.parked = self.parked, []
+        line = self.here().line or 1
+        self.calls += 1
+        self.units.append(unit)
+        before = self.position
+        try:
+            self.run(function)
+        finally:
+            self.units.pop()
+            self.calls -= 1
+            self.position = before
+        ends = [self.state, *(end for end in self.parked if end.stopped == "return")]
+        rest = [end for end in self.parked if end.stopped != "return"]
+        self.parked = parked
+        for end in ends:
+            if end.stopped == "return":
+                end.stopped = ""
+        self.parked += rest
+        self.join(ends, line)
+        self.assigner.leave_function()
+        self.state.positional, self.state.positional_unsure = positional, unsure
+        if self.state.status is False:
+            self.finish(False)
+
+    def read_text(self, text: str) -> None:
+        """Go through a text that the present command made (`eval`)."""
+        if self.calls >= MAX_CALLS:
+            raise OutOfSteps
+        self.calls += 1
+        self.read(Unit(text, outer=self.unit, offset=self.position))
+        self.calls -= 1
+
+    def external(self, words: list[Argument], statement: syntax.Simple) -> None:
+        """A command that is not run: a launch, another script, or one of the few whose output is known."""
+        self.state.status = None
+        if commands.follow_script(self, words):
+            return
+        if is_launch(words):
+            self.record(words)
+        output = commands.known_output(words, self.state)
+        if output is not None:
+            self.state.status = output.status
+        self.print(
+            output.text if output is not None else unknown(f"the output of {brief(words[0].text, 30)} is not known"), statement
+        )
+        if commands.runs_in_place(words):
+            self.state.stopped = "exit"
+
+    def record(self, words: list[Argument]) -> None:
+        """Keep a launch."""
+        line = words[0].location.line if words[0].location and words[0].location.line else 1
+        self.launches.append(
+            ScriptLaunch(
+                arguments=[word for word in words],
+                environment=exported(self.state),
+                directory=self.state.directory,
+                line=line,
+                condition=" and ".join(self.conditions),
+                unseen=self.state.unseen,
+            )
+        )
+
+    def print(self, value: Value, statement: syntax.Simple | None = None) -> None:
+        """Add to what a command substitution collects, unless it goes to a file."""
+        if self.state.output is None:
+            return
+        if statement is not None and any(_takes_output(self.raw(token)) for token in statement.redirections):
+            return
+        before = self.state.output
+        if len(before.text) > _WORD_LIMIT:
+            raise OutOfSteps
+        self.state.output = Value(before.text + value.text, before.unknown or value.unknown)
+
+    def pipeline(self, statement: syntax.Pipeline) -> None:
+        """Each command runs in a shell of its own; only the last prints."""
+        outcome: bool | None = True
+        output = self.state.output
+        for place, part in enumerate(statement.parts):
+            last = place == len(statement.parts) - 1
+            self.subshell(lambda part=part: self.run(part), captures=last and output is not None)  # type: ignore[misc]
+            if last:
+                outcome = self.state.status if outcome or "pipefail" not in self.state.options else None
+            elif self.state.status is not True:
+                outcome = None
+        self.finish(outcome)
+
+    def subshell(self, body: Callable[[], None], *, captures: bool) -> None:
+        """Run statements of which only the status and the output are kept."""
+        outer, parked = self.state, self.parked
+        self.state, self.parked = outer.copy(), []
+        if not captures:
+            self.state.output = None
+        frames = self.assigner.frames
+        self.assigner.frames = [dict(frame) for frame in frames]
+        try:
+            body()
+        finally:
+            inner, self.state, self.parked, self.assigner.frames = self.state, outer, parked, frames
+        outer.status = inner.status
+        if captures and outer.output is not None:
+            outer.output = inner.output
+
+    def and_or(self, statement: syntax.AndOr) -> None:
+        """`&&` and `||`."""
+        self.exempt += 1
+        try:
+            self.run(statement.left)
+        finally:
+            self.exempt -= 1
+        if self.state.stopped:
+            return
+        wanted = statement.operator == "&&"
+        status = self.state.status
+        if status is not None:
+            if status is wanted:
+                self.run(statement.right)
+            return
+        condition = self.text_of((statement.left,))
+        otherwise = f"not {condition}"
+        if not wanted:
+            condition, otherwise = otherwise, condition
+
+        def skip() -> None:
+            self.state.status = not wanted
+
+        self.either([(condition, lambda: self.run(statement.right)), (otherwise, skip)], self.unit.line(statement.start))
+
+    def negated(self, statement: syntax.Not) -> None:
+        """`!`."""
+        self.exempt += 1
+        try:
+            self.run(statement.body)
+        finally:
+            self.exempt -= 1
+        self.state.status = invert(self.state.status)
+
+    def background(self, statement: syntax.Background) -> None:
+        """`&`."""
+        self.subshell(lambda: self.run(statement.body), captures=self.state.output is not None)
+        self.state.status = True
+
+    def group(self, statement: syntax.Group) -> None:
+        """`{ }` and `( )`."""
+        if statement.subshell:
+            self.subshell(lambda: self.run_all(statement.body), captures=self.state.output is not None)
+            self.finish(self.state.status)
+        else:
+            self.run_all(statement.body)
+
+    def condition(self, statements: tuple[Statement, ...]) -> bool | None:
+        """The status of a condition."""
+        self.exempt += 1
+        try:
+            self.run_all(statements)
+        finally:
+            self.exempt -= 1
+        return self.state.status
+
+    def conditional(self, statement: syntax.If) -> None:
+        """`if`."""
+        self._branch(statement, 0)
+
+    def _branch(self, statement: syntax.If, place: int) -> None:
+        if place == len(statement.branches):
+            self.state.status = True
+            self.run_all(statement.otherwise)
+            return
+        condition, body = statement.branches[place]
+        status = self.condition(condition)
+        if self.state.stopped:
+            return
+        if status is True:
+            self.run_all(body)
+        elif status is False:
+            self._branch(statement, place + 1)
+        else:
+            text = self.text_of(condition)
+            paths: list[tuple[str, Callable[[], None]]] = [
+                (text, lambda: self.run_all(body)),
+                (f"not {text}", lambda: self._branch(statement, place + 1)),
+            ]
+            self.either(paths, self.unit.line(condition[0].start))
+
+    def case(self, statement: syntax.Case) -> None:
+        """`case`."""
+        from verl_doctor.job.shell.loops import run_case
+
+        run_case(self, statement)
+
+    def loop(self, statement: syntax.For | syntax.While) -> None:
+        """`for`, `while` and `until`."""
+        from verl_doctor.job.shell.loops import run_loop
+
+        run_loop(self, statement)
+
+    def define(self, statement: syntax.Function) -> None:
+        """A function is kept with the text that it stands in."""
+        self.state.functions[statement.name] = (self.unit, statement.body)
+        self.state.status = True
+
+    def unparsed(self, statement: syntax.Unparsed) -> None:
+        """Text that the grammar does not accept: nothing is known of it or of the variables in it."""
+        text = self.unit.text[statement.start : statement.end]
+        reason = f"line {self.unit.line(statement.start)} cannot be parsed"
+        for name in re.findall(r"([A-Za-z_]\w*)\+?=", text):
+            self.assign(name, unknown(reason))
+        line = str(self.unit.line(statement.start))
+        self.note("undecidable", {"word": "syntax", "line": line}, self.unit.location(statement.start))
+        self.state.status = None
+
+    # What the expander asks for
+
+    def assign(self, name: str, value: Value) -> None:
+        """Set a variable."""
+        self.assigner.put(name, value, self.here())
+
+    def run_substitution(self, command: Command) -> Value:
+        """What the commands of a `$(...)` print, without the newlines at the end."""
+        if self.calls >= MAX_CALLS:
+            return unknown("nested too deep to be followed")
+        file = re.fullmatch(r"\s*<\s*(\S+)\s*", command.text)
+        if file:
+            return unknown(f"the content of {brief(file[1])} is not read")
+        unit = Unit(command.text, outer=self.unit, offset=self.position)
+        outer = self.state
+
+        def body() -> None:
+            self.state.output = Value("")
+            self.read(unit)
+            collected.append(self.state.output or Value(""))
+
+        collected: list[Value] = []
+        saved, options = self.exempt, outer.options
+        self.calls += 1
+        outer_output, outer.output = outer.output, None
+        try:
+            outer.options = options - {"e"}
+            self.subshell(body, captures=False)
+        finally:
+            outer.output, outer.options = outer_output, options
+            self.exempt = saved
+            self.calls -= 1
+        value = collected[0]
+        return Value(value.text.rstrip("\n"), value.unknown)
+
+    def report_unset(self, name: str, message: bool) -> None:
+        """A variable without a value under `set -u`, or `${name:?message}`: bash stops here."""
+        if not self.conditions:
+            how = ":?" if message else "set -u"
+            self.note("unset-under-u", {"word": name, "how": how, "line": str(self.here().line)})
+
+    def report_empty(self, name: str) -> None:
+        """Remember the variables that gave an empty text in the present command."""
+        self.unset_names.add(name)
+
+
+def _takes_output(raw: str) -> bool:
+    """Whether a redirection moves the standard output."""
+    return re.match(r"1?>>?\|?(?!&1)|1?>&(?!1)|&>", raw) is not None
+
+
+_RUNNERS: dict[type, Callable[..., None]] = {
+    syntax.Simple: Shell.simple,
+    syntax.Pipeline: Shell.pipeline,
+    syntax.AndOr: Shell.and_or,
+    syntax.Not: Shell.negated,
+    syntax.Background: Shell.background,
+    syntax.If: Shell.conditional,
+    syntax.While: Shell.loop,
+    syntax.For: Shell.loop,
+    syntax.Case: Shell.case,
+    syntax.Function: Shell.define,
+    syntax.Group: Shell.group,
+    syntax.Unparsed: Shell.unparsed,
+}
+
+
+def starting_state(arguments: list[str], environment: dict[str, Variable], directory: str) -> State:
+    """The state that bash starts a script with."""
+    from verl_doctor.job.shell.inherited import cell_of
+
+    variables: dict[str, Cell] = {}
+    for name, variable in environment.items():
+        if re.fullmatch(r"[A-Za-z_]\w*", name) and name not in ("_", "SHLVL", "OLDPWD", "IFS", "OPTIND"):
+            variables[name] = cell_of(variable)
+    return State(variables=variables, positional=[Value(text) for text in arguments], directory=directory)
