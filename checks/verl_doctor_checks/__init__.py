@@ -8,6 +8,7 @@ MODULES = (
     "facts.mlflow",
     "facts.mlflow_store",
     "facts.directories",
+    "facts.preparation",
     "facts.swanlab",
     "facts.reachability",
     "disk",

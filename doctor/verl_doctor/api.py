@@ -17,7 +17,7 @@ from verl_doctor.job.model import (
     Variable,
     plain,
 )
-from verl_doctor.registry import Unavailable, Undetermined, check, fact
+from verl_doctor.registry import NotAsked, Unavailable, Undetermined, check, fact
 from verl_doctor.report import Finding, Fix, Location, Message, Severity
 from verl_doctor.secrets import Secret, capture, protect
 
@@ -29,6 +29,7 @@ __all__ = [
     "Fix",
     "Job",
     "Location",
+    "NotAsked",
     "Packages",
     "Request",
     "ScriptNote",

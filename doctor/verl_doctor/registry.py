@@ -22,6 +22,10 @@ class Unavailable(Exception):
     """Raised by a fact that could not be had; the reason is shown with every check that is skipped for it."""
 
 
+class NotAsked(Exception):
+    """Raised by a fact that is gathered only when the user asks for it; the message says how to. Nothing is incomplete for it."""
+
+
 class Undetermined(Exception):
     """Raised when a value that decides a check cannot be known before the job runs.
 

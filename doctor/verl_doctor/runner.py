@@ -8,14 +8,15 @@ from __future__ import annotations
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
 import msgspec
 
 from verl_doctor.crash import CRASHED, Crash
+from verl_doctor.job.model import PROBE_S
 from verl_doctor.planner import Plan
-from verl_doctor.registry import Check, Fact, Unavailable, Undetermined
+from verl_doctor.registry import Check, Fact, NotAsked, Unavailable, Undetermined
 from verl_doctor.report import FactTiming, Finding, Result
 from verl_doctor.secrets import scrub
 
@@ -42,9 +43,10 @@ class Outcome:
 class _Gathering:
     """One round of facts; every access to `outcomes` holds `changed`."""
 
-    def __init__(self, facts: list[Fact], given: dict[str, Any], *, offline: bool) -> None:
+    def __init__(self, facts: list[Fact], known: Mapping[str, Outcome], *, offline: bool, probe_timeout: float) -> None:
         self.facts = {fact.name: fact for fact in facts}
-        self.outcomes: dict[str, Outcome] = {name: Outcome("gathered", value=value) for name, value in given.items()}
+        self.outcomes: dict[str, Outcome] = dict(known)
+        self.longer = max(0.0, probe_timeout - PROBE_S)
         self.started: dict[str, float] = {}
         self.changed = threading.Condition()
         self.offline = offline
@@ -79,6 +81,8 @@ class _Gathering:
         begun = time.monotonic()
         try:
             outcome = Outcome("gathered", value=fact.gather(**arguments))
+        except NotAsked as error:
+            outcome = Outcome("skipped", reason=scrub(str(error)))
         except Unavailable as error:
             outcome = Outcome("unavailable", reason=scrub(str(error)))
         except Exception as error:  # noqa: BLE001 - a fault in one fact must not end the run: it is reported with its place
@@ -104,14 +108,19 @@ class _Gathering:
                 if now >= notice_at:
                     notice(f"still waiting for {', '.join(pending)}")
                     notice_at = end + 1
-                deadlines = [self.started[name] + self.facts[name].timeout for name in pending]
+                deadlines = [self.started[name] + self.limit(name) for name in pending]
                 self.changed.wait(max(0.0, min([*deadlines, end, notice_at]) - now))
+
+    def limit(self, name: str) -> float:
+        """Seconds that a fact may take: one that asks over a network takes as much longer as each look at a server."""
+        fact = self.facts[name]
+        return fact.timeout + (self.longer if fact.network else 0.0)
 
     def _settle_late(self, now: float, end: float) -> None:
         for name, started in self.started.items():
             if name in self.outcomes:
                 continue
-            limit = self.facts[name].timeout
+            limit = self.limit(name)
             if now >= started + limit or now >= end:
                 reason = f"no answer within {limit:g} s" if now >= started + limit else "the total time budget was used up"
                 self.outcomes[name] = Outcome("timeout", reason=reason, duration=now - started)
@@ -134,21 +143,39 @@ def run(
     notice: Callable[[str], None] | None = None,
 ) -> tuple[list[Result], list[FactTiming]]:
     """Gather the plan's facts and run its checks. `given` are facts that are known already; `budget` is seconds."""
-    gathering = _Gathering(plan.facts, given, offline=offline)
-    gathering.wait(budget, notice or (lambda _: None))
-    outcomes = dict(gathering.outcomes)
-    results = [result for check in plan.checks if check is not CRASHED for result in run_check(check, outcomes, job)]
-    timings = [
-        FactTiming(
-            name=name,
-            job=job,
-            state=outcomes[name].state,
-            duration_s=outcomes[name].duration,
-            reason=outcomes[name].reason,
-        )
-        for name in gathering.facts
+    known = {name: Outcome("gathered", value=value) for name, value in given.items()}
+    outcomes = gather(plan.facts, known, budget=budget, offline=offline, notice=notice or (lambda _: None))
+    return judge(plan.checks, outcomes, job), timings(plan.facts, outcomes, job)
+
+
+def gather(
+    facts: list[Fact],
+    known: Mapping[str, Outcome],
+    *,
+    budget: float,
+    offline: bool,
+    notice: Callable[[str], None],
+    probe_timeout: float = PROBE_S,
+) -> dict[str, Outcome]:
+    """What becomes of the facts, those included that are `known`; `budget` and `probe_timeout` (of one server) are seconds."""
+    gathering = _Gathering(facts, known, offline=offline, probe_timeout=probe_timeout)
+    gathering.wait(budget, notice)
+    with gathering.changed:
+        return dict(gathering.outcomes)
+
+
+def judge(checks: list[Check], outcomes: dict[str, Outcome], job: str) -> list[Result]:
+    """The results of the checks over settled facts."""
+    return [result for check in checks if check is not CRASHED for result in run_check(check, outcomes, job)]
+
+
+def timings(facts: list[Fact], outcomes: Mapping[str, Outcome], job: str) -> list[FactTiming]:
+    """How each fact was had."""
+    settled = [(fact.name, outcomes[fact.name]) for fact in facts]
+    return [
+        FactTiming(name=name, job=job, state=outcome.state, duration_s=outcome.duration, reason=outcome.reason)
+        for name, outcome in settled
     ]
-    return results, timings
 
 
 def run_check(check: Check, outcomes: dict[str, Outcome], job: str = "") -> Iterable[Result]:

@@ -49,6 +49,7 @@ _USERINFO = re.compile(
 )
 # A password in which # or / was not escaped: the address is broken, and the password would else be taken for a path.
 _UNESCAPED_USERINFO = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.\-]*://)[^/?#@:\[\s'\"]*:(?!\d{1,5}(?:[/?]|$))[^\s'\"]*@")
+_BARE_USERINFO = re.compile(r"(?<!\w)(?P<user>[\w.\-]+):[^\s:/@'\"]+@(?=[\w\[])")
 _ASSIGNMENT = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_.\-]*)(?P<glue>[\"']?\s*[:=]\s*[\"']?)(?P<value>[^\s\"',;}\]]+)")
 _PLACEHOLDER = re.compile(
     r"^(<.*>|\$?\{.*\}|\.{2,}|x{3,}|\*{3,}|.*(your|paste|replace|change)[_\- ]?.*"
@@ -149,6 +150,8 @@ def scrub(text: str) -> str:
     if "://" in text:
         text = _UNESCAPED_USERINFO.sub(r"\g<scheme>***@", text)
         text = _USERINFO.sub(lambda match: match["scheme"] + ("***@" if match["userinfo"] else "@"), text)
+    if "@" in text:
+        text = _BARE_USERINFO.sub(r"\g<user>:***@", text)
     if "=" in text or ":" in text:
         text = _ASSIGNMENT.sub(_scrub_assignment, text)
     return _TOKEN_FORMS.sub("***", text)

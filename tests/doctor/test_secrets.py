@@ -101,6 +101,8 @@ def test_traits(value, trait):
         f"postgresql://mlflow:{CANARY}#x@db/mlflow",
         f"http://user:a/{CANARY}@proxy:3128",
         f"--password={CANARY}",
+        f"htp//user:{CANARY}@db",
+        f"user:{CANARY}@proxy:3128",
         f"token: {CANARY}",
     ],
 )
@@ -138,6 +140,9 @@ def test_credentials_in_text_are_removed_by_their_form(token):
         "file://host/share",
         "WANDB_API_KEY=$KEY",
         "unset SWANLAB_API_KEY: with it verl logs in",
+        "val-core/x/acc/mean@4: 0.5",
+        "git@github.com:org/repo",
+        "step:7 - k@2:v",
     ],
 )
 def test_ordinary_text_is_left_alone(text):

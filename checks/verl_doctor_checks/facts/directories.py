@@ -82,8 +82,9 @@ def _wanted(
     def setting(key: str) -> tuple[str, _Finder]:
         def find() -> tuple[str, bool]:
             value = job.get(key)
-            usable = isinstance(value, str) and value and "://" not in value
-            return absolute(value) if usable else "", True
+            if not isinstance(value, str) or not value or "://" in value:
+                return "", False
+            return absolute(value), job.settings[key].source.kind not in {"verl-default", "built-in"}
 
         return key, find
 

@@ -14,6 +14,7 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from verl_doctor.api import Environment, Job, Packages, Request, Secret, Undetermined, fact, protect
+from verl_doctor.job.model import PROBE_S
 from verl_doctor.job.packages import job_python, module_folders
 from verl_doctor.job.working_directory import logging_directory
 from verl_doctor.secrets import capture, original, scrub
@@ -34,8 +35,6 @@ from verl_doctor_checks.mlflow import URI, connects, kind_of, tracking_address
 
 LOCK_WATCH_S = 1.0
 """How long a lock must last to be reported: what MLflow writes takes milliseconds, and it waits 20 s for a lock."""
-SERVER_S = 5.0
-_CONNECT_S = 3
 _WRITTEN = ["runs", "metrics", "latest_metrics", "params", "tags"]
 _MAX_VALUE = 6000
 """MLflow cuts longer parameters (mlflow 3.17.2, utils/validation.py), so that they cannot be compared."""
@@ -287,7 +286,7 @@ def parameters(name: str, value: Any) -> Iterator[tuple[str, str]]:
             yield name, str(revealed)
 
 
-@fact(timeout=SERVER_S + 3, network=True, example=_example_database)
+@fact(timeout=PROBE_S + 3, network=True, example=_example_database)
 def mlflow_database(request: Request, job: Job, environment: Environment) -> MlflowDatabase:
     """The PostgreSQL or MySQL server in MLFLOW_TRACKING_URI, asked the way MLflow would."""
     try:
@@ -321,7 +320,7 @@ def _ask(request: Request, job: Job, environment: Environment) -> MlflowDatabase
     question = {
         "address": address,
         "arguments": _mysql_arguments(environment) if kind_of(address) == "mysql" else {},
-        "timeout": _CONNECT_S,
+        "timeout": max(1, round(request.probe_timeout * 0.6)),  # drivers take whole seconds; the rest is for the questions
         "key_columns": KEY_COLUMNS,
         "written": _WRITTEN,
         "project": str(job.get("trainer.project_name")),
@@ -329,7 +328,7 @@ def _ask(request: Request, job: Job, environment: Environment) -> MlflowDatabase
     }
     script = Path(server_script.__file__)
     variables = child_environment(environment)
-    found = ask_python(job_python(request, job), script, question, environment=variables, timeout=SERVER_S)
+    found = ask_python(job_python(request, job), script, question, environment=variables, timeout=request.probe_timeout)
     if found["cause"] in {"no-driver", "no-sqlalchemy", "address"}:  # said by the checks of packages and addresses
         raise Undetermined(scrub(found["text"]))
     return MlflowDatabase(

@@ -19,7 +19,8 @@ from urllib.parse import quote, unquote, urlencode, urlsplit
 
 import msgspec
 
-from verl_doctor.api import Environment, Job, Packages, Secret, Undetermined, capture, fact
+from verl_doctor.api import Environment, Job, Packages, Request, Secret, Undetermined, capture, fact
+from verl_doctor.job.model import PROBE_S
 from verl_doctor.network.certificates import Trust, is_true, system_bundle, trust_of, trust_of_mlflow
 from verl_doctor.network.proxies import Client, Route, resolve, split_target
 from verl_doctor.network.result import ProbeResult
@@ -52,7 +53,6 @@ from verl_doctor_checks.wandb import (
     stored_key,
 )
 
-PROBE_S = 5.0
 FACT_S = PROBE_S + 2.0
 """A little more than the probe takes, so that what it found is not thrown away."""
 
@@ -70,15 +70,24 @@ class _Unknown(Exception):
 
 
 class _Way:
-    """The way of one client to one server, with the time that is left for it."""
+    """The way of one client to one server. The `timeout` is seconds for all that is asked there, from the first question on."""
 
-    def __init__(self, client: Client, url: str, environment: Mapping[str, str], trust: Trust, own: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        client: Client,
+        url: str,
+        environment: Mapping[str, str],
+        trust: Trust,
+        own: Mapping[str, str],
+        *,
+        timeout: float = PROBE_S,
+    ) -> None:
         self.client = client
         self.url = url
         self.environment = environment
         self.trust = trust
         self.route = resolve(client, url, environment, own=own)
-        self.end = time.monotonic() + PROBE_S
+        self.end = time.monotonic() + timeout
 
     def ask(
         self, path: str, *, root: str = "", method: str = "GET", headers: Mapping[str, str] | None = None, body: bytes = b""
@@ -197,7 +206,13 @@ def _not_tried(tracker: str, reason: str) -> Reach:
 
 @fact(network=True, timeout=FACT_S, example=example_viewer)
 def wandb_viewer(
-    job: Job, environment: Environment, packages: Packages, wandb_login: WandbLogin, wandb_files: WandbFiles
+    *,
+    request: Request,
+    job: Job,
+    environment: Environment,
+    packages: Packages,
+    wandb_login: WandbLogin,
+    wandb_files: WandbFiles,
 ) -> WandbViewer:
     """Asks the W&B server who the key is and which teams it has (wandb 0.31.0, the operation `Viewer` of its core)."""
     try:
@@ -208,7 +223,7 @@ def wandb_viewer(
         url = _checked(server_url(environment, wandb_files, packages))
         _default_server_is_known(environment, packages, settings)
         key, key_from = _wandb_key(variables, wandb_login, settings, netrc_machines(url, packages), known_release(packages))
-        way = _wandb_way(job, url, variables, settings, packages)
+        way = _wandb_way(request, job, url, variables, settings, packages)
     except (_Unknown, Undetermined) as error:
         return WandbViewer(reach=_not_tried("wandb", str(error)))
     return _look_at_wandb(way, key, key_from)
@@ -250,7 +265,9 @@ def _wandb_key(
     return "", ""
 
 
-def _wandb_way(job: Job, url: str, variables: Mapping[str, str], settings: Mapping[str, Any], packages: Packages) -> _Way:
+def _wandb_way(
+    request: Request, job: Job, url: str, variables: Mapping[str, str], settings: Mapping[str, Any], packages: Packages
+) -> _Way:
     client: Client = "go" if known_release(packages) >= _GO_SINCE else "requests"
     own = {
         scheme: variables.get(f"WANDB_{scheme.upper()}_PROXY") or str(settings.get(f"{scheme}_proxy") or "")
@@ -265,7 +282,7 @@ def _wandb_way(job: Job, url: str, variables: Mapping[str, str], settings: Mappi
     if is_true(str(settings.get("insecure_disable_ssl", ""))):
         variables = {"WANDB_INSECURE_DISABLE_SSL": "true", **variables}
     trust = trust_of("go" if client == "go" else "requests", variables, directory=job.directory, bundles=_bundles(packages))
-    return _Way(client, url, variables, trust, own)
+    return _Way(client, url, variables, trust, own, timeout=request.probe_timeout)
 
 
 def _look_at_wandb(way: _Way, key: str, key_from: str) -> WandbViewer:
@@ -325,7 +342,9 @@ def _wandb_server_version(way: _Way, headers: Mapping[str, str]) -> str:
 
 
 @fact(network=True, timeout=FACT_S, example=example_access)
-def swanlab_access(job: Job, environment: Environment, packages: Packages, swanlab_files: SwanlabFiles) -> SwanlabAccess:
+def swanlab_access(
+    *, request: Request, job: Job, environment: Environment, packages: Packages, swanlab_files: SwanlabFiles
+) -> SwanlabAccess:
     """Logs in to SwanLab once, as verl does whenever SWANLAB_API_KEY is set (swanlab 0.10.3, sdk/internal/pkg/client)."""
     try:
         if not logs_to_swanlab(job):
@@ -338,7 +357,7 @@ def swanlab_access(job: Job, environment: Environment, packages: Packages, swanl
         key, key_from = _swanlab_key(variables, environment, swanlab_files)
         url = _swanlab_url(variables, environment, swanlab_files, swanlab_release(packages))
         trust = trust_of("requests", variables, directory=job.directory, bundles=_bundles(packages))
-        way = _Way("requests", _checked(url), variables, trust, {})
+        way = _Way("requests", _checked(url), variables, trust, {}, timeout=request.probe_timeout)
     except (_Unknown, Undetermined) as error:
         return SwanlabAccess(reach=_not_tried("swanlab", str(error)))
     return _look_at_swanlab(way, key, key_from, online)
@@ -427,7 +446,9 @@ class _Credentials(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @fact(network=True, timeout=FACT_S, example=example_server)
-def mlflow_server(job: Job, environment: Environment, packages: Packages, mlflow_files: MlflowFiles) -> MlflowServer:
+def mlflow_server(
+    *, request: Request, job: Job, environment: Environment, packages: Packages, mlflow_files: MlflowFiles
+) -> MlflowServer:
     """Asks an MLflow server for the job's experiment (or run), as MLflow's client does (mlflow 3.17.2, utils/rest_utils.py)."""
     try:
         if not connects(job):
@@ -444,7 +465,7 @@ def mlflow_server(job: Job, environment: Environment, packages: Packages, mlflow
         address = variables.get("MLFLOW_TRACKING_URI", address).strip()
         _checked(address)
         credentials = _mlflow_credentials(address, variables, mlflow_files)
-        way = _mlflow_way(job, address, variables, _bundles(packages))
+        way = _mlflow_way(request, job, address, variables, _bundles(packages))
         stall = _Stall(variables, release_of(packages) if not packages.unseen else (3,))
         target = _mlflow_target(job, variables)
     except (_Unknown, Undetermined) as error:
@@ -452,7 +473,7 @@ def mlflow_server(job: Job, environment: Environment, packages: Packages, mlflow
     return _look_at_mlflow(way, credentials, target, stall)
 
 
-def _mlflow_way(job: Job, address: str, variables: Mapping[str, str], bundles: tuple[str, ...]) -> _Way:
+def _mlflow_way(request: Request, job: Job, address: str, variables: Mapping[str, str], bundles: tuple[str, ...]) -> _Way:
     """MLflow puts its paths behind the address as it is: a fragment swallows them."""
     parts = urlsplit(address)
     if parts.fragment or parts.query:
@@ -463,7 +484,8 @@ def _mlflow_way(job: Job, address: str, variables: Mapping[str, str], bundles: t
     except ValueError as error:
         raise _Unknown("the port of the tracking address is not a number") from error
     url = _checked(f"{parts.scheme}://{authority}{parts.path.rstrip('/')}")
-    return _Way("requests", url, variables, trust_of_mlflow(variables, directory=job.directory, bundles=bundles), {})
+    trust = trust_of_mlflow(variables, directory=job.directory, bundles=bundles)
+    return _Way("requests", url, variables, trust, {}, timeout=request.probe_timeout)
 
 
 def _mlflow_credentials(address: str, variables: Mapping[str, str], files: MlflowFiles) -> _Credentials:

@@ -15,6 +15,7 @@ from verl_doctor import __version__
 COMMANDS = {
     "check": "Say what will fail, lie or lose data in the tracking of a verl job, before it starts.",
     "run": "Check the launch that a command makes, then let it start if nothing fails.",
+    "prepare": "Make what a job needs before it starts: folders, MLflow's tables and its experiment.",
     "show": "Show the job as the logging process will see it.",
     "explain": "Explain a code: what it means, why it matters, how to fix it.",
     "list": "List every code.",

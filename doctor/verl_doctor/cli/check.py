@@ -35,6 +35,7 @@ class LaunchCommand(click.Command):
 @click.argument("words", nargs=-1, metavar="[SELECTOR...] [OVERRIDE...] [-- LAUNCH COMMAND...]")
 @configuration_options
 @check_options
+@click.option("--live", is_flag=True, help="Also make one short run at each tracker, read it back and delete it.")
 @click.pass_context
 def command(ctx: click.Context, /, words: tuple[str, ...], **options: Any) -> None:
     """Say what will fail, lie or lose data in the experiment tracking of a verl job.

@@ -22,6 +22,19 @@ _Decorated = Callable[..., Any]
 OVERRIDE = re.compile(r"^[^\s=]+=|^~")
 """An override among other words of the command line."""
 
+BUDGET_S = 15.0
+LIVE_S = 95.0
+"""Seconds for all facts, and how much more when the trackers are written to."""
+
+
+def _seconds(_ctx: click.Context, _param: click.Parameter, value: str) -> float:
+    """Seconds, from `90`, `90s`, `2m` or `1h`; raises BadParameter for anything else."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", value)
+    if match is None:
+        raise click.BadParameter(f"'{value}' is no duration: write 60s or 2m")
+    return float(match[1]) * {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}[match[2]]
+
+
 _CONFIGURATION_OPTIONS = (
     click.option(
         "--config", "config_file", metavar="FILE", default="", help="A YAML: full, partial, or Hydra's .hydra/config.yaml."
@@ -46,7 +59,25 @@ _CHECK_OPTIONS = (
     click.option("--fail-on", type=click.Choice(["error", "warning", "info"]), default="error", show_default=True),
     click.option("--allow-incomplete", is_flag=True, help="Status 0 although a check could not look."),
     click.option("--offline", is_flag=True, help="Ask nothing of the network; say what was left out for it."),
-    click.option("--budget", type=click.FloatRange(min=0.1), default=15.0, show_default=True, help="Seconds for all facts."),
+    click.option(
+        "--budget", type=click.FloatRange(min=0.1), help="Seconds for all facts (default: 15, or what --timeout and --live need)."
+    ),
+    click.option(
+        "--timeout",
+        "probe_timeout",
+        type=click.FloatRange(min=0.1, max=600),
+        metavar="SECONDS",
+        default=5.0,
+        show_default=True,
+        help="For one look at a server.",
+    ),
+    click.option(
+        "--wait",
+        metavar="DURATION",
+        callback=_seconds,
+        default="0s",
+        help="Look again every 5 s until the servers answer as they should, for at most so long (60s, 2m).",
+    ),
     click.option("--format", "output_format", type=click.Choice(["text", "json"]), default="text", show_default=True),
     click.option("--lang", type=click.Choice(LANGUAGES), help="Language of the report (default: from the locale)."),
     click.option("-v", "--verbose", count=True, help="Evidence and what could not be decided; -vv: facts and their times."),
@@ -84,9 +115,17 @@ def diagnosis_options(options: dict[str, Any]) -> dict[str, Any]:
         "fail_on": Severity(options["fail_on"]),
         "allow_incomplete": options["allow_incomplete"],
         "offline": options["offline"],
-        "budget": options["budget"],
+        "budget": options["budget"] or _budget(options),
+        "probe_timeout": options["probe_timeout"],
+        "wait": options["wait"],
+        "live": options.get("live", False),
         "notice": lambda text: click.echo(f"verl-doctor: {text}", err=True),
     }
+
+
+def _budget(options: dict[str, Any]) -> float:
+    """Seconds that let every fact have its own time."""
+    return max(BUDGET_S, options["probe_timeout"] + 10) + (LIVE_S if options.get("live") else 0)
 
 
 def job_environment(options: dict[str, Any]) -> dict[str, Variable]:

@@ -14,6 +14,9 @@ from verl_doctor.secrets import Secret, protect, scrub_all
 UNKNOWN = "\ue000"
 """Stands in a text for a part that cannot be known without running the job (a private-use character, never in real input)."""
 
+PROBE_S = 5.0
+"""Seconds for one look at a server, unless the user says otherwise."""
+
 SourceKind = Literal[
     "override",
     "config-file",
@@ -289,6 +292,7 @@ class Request(msgspec.Struct, kw_only=True):
 
     A launch that stands in a script comes with the script's `notes`, with `unseen` that says why variables which are not in
     `environment` may be set all the same, and with the `condition` under which it runs, each empty when there is none.
+    `probe_timeout` is seconds for one look at a server. `live`: round trips through the trackers were asked for.
     """
 
     command: list[Argument] = msgspec.field(default_factory=list)
@@ -305,6 +309,8 @@ class Request(msgspec.Struct, kw_only=True):
     notes: list[ScriptNote] = msgspec.field(default_factory=list)
     unseen: str = ""
     condition: str = ""
+    probe_timeout: float = PROBE_S
+    live: bool = False
 
 
 def plain(value: Any) -> Any:

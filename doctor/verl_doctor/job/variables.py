@@ -33,9 +33,16 @@ def printable(text: str) -> str:
 
 
 def brief(text: str, limit: int = 80) -> str:
-    """The text in quotes, cut to `limit` characters and without credentials, for a message of one line."""
-    shown = printable(scrub(text[: 4 * limit]).replace("\n", " ").replace(UNKNOWN, "?"))
-    return f"'{shown[:limit]}...'" if len(shown) > limit else f"'{shown}'"
+    """The text in quotes, cut to `limit` characters and without credentials, for a message of one line.
+
+    Of a long path the end is kept, which tells more.
+    """
+    is_path = "/" in text and " " not in text and "=" not in text
+    part = text[-4 * limit :] if is_path else text[: 4 * limit]
+    shown = printable(scrub(part).replace("\n", " ").replace(UNKNOWN, "?"))
+    if len(shown) <= limit:
+        return f"'{shown}'"
+    return f"'...{shown[-limit:]}'" if is_path else f"'{shown[:limit]}...'"
 
 
 def shell_environment() -> dict[str, Variable]:

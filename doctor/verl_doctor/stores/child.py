@@ -29,7 +29,9 @@ class NoAnswer(Exception):
     """The child gave no answer; the message says why."""
 
 
-def ask_python(python: str, script: Path, request: Any, *, environment: Mapping[str, str], timeout: float) -> Any:
+def ask_python(
+    python: str, script: Path, request: Any, *, environment: Mapping[str, str], timeout: float, directory: str = "/"
+) -> Any:
     """What `answer(request)` of a script returns in another Python. `timeout` is seconds, starting the Python included.
 
     Request and answer are plain data and travel through pipes, so that nothing in them is seen in the list of processes.
@@ -45,7 +47,7 @@ def ask_python(python: str, script: Path, request: Any, *, environment: Mapping[
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             env=dict(environment),
-            cwd="/",
+            cwd=directory,
             pass_fds=(request_out, answer_in),
             start_new_session=True,
         )

@@ -8,7 +8,7 @@ import time
 import pytest
 from doubles import SWANLAB_KEY, WANDB_KEY
 
-from verl_doctor.api import Environment, Job, Packages
+from verl_doctor.api import Environment, Job, Packages, Request
 from verl_doctor.registry import Unavailable
 from verl_doctor_checks.facts import reachability as facts
 from verl_doctor_checks.facts.mlflow import mlflow_files
@@ -33,20 +33,28 @@ def job_of(home, plain):
     return Job.example({"directory": str(home.parent / "work")} | ALL | plain)
 
 
-def look_at_wandb(home, variables, job=None, packages=None):
+def common(job, environment, packages, timeout):
+    """What every look takes."""
+    asked = Request(probe_timeout=timeout)
+    return {"request": asked, "job": job, "environment": environment, "packages": Packages.example(packages)}
+
+
+def look_at_wandb(home, variables, job=None, packages=None, timeout=5.0):
     environment, job = environment_of(home, variables), job_of(home, job or {})
     login, files = wandb_login(job, environment), wandb_files(job, environment)
-    return facts.wandb_viewer(job, environment, Packages.example(packages), login, files)
+    return facts.wandb_viewer(**common(job, environment, packages, timeout), wandb_login=login, wandb_files=files)
 
 
-def look_at_swanlab(home, variables, job=None, packages=None):
+def look_at_swanlab(home, variables, job=None, packages=None, timeout=5.0):
     environment, job = environment_of(home, variables), job_of(home, job or {})
-    return facts.swanlab_access(job, environment, Packages.example(packages), swanlab_files(job, environment))
+    files = swanlab_files(job, environment)
+    return facts.swanlab_access(**common(job, environment, packages, timeout), swanlab_files=files)
 
 
-def look_at_mlflow(home, variables, job=None, packages=None):
+def look_at_mlflow(home, variables, job=None, packages=None, timeout=5.0):
     environment, job = environment_of(home, variables), job_of(home, job or {})
-    return facts.mlflow_server(job, environment, Packages.example(packages), mlflow_files(job, environment))
+    files = mlflow_files(job, environment)
+    return facts.mlflow_server(**common(job, environment, packages, timeout), mlflow_files=files)
 
 
 LOOKS = {"wandb": look_at_wandb, "swanlab": look_at_swanlab, "mlflow": look_at_mlflow}
@@ -444,9 +452,8 @@ def test_how_long_a_dead_server_blocks(variables, packages, seconds, home, close
     assert (found.reach.probe.cause, found.stall_s) == ("refused", seconds)
 
 
-def test_how_long_a_silent_server_blocks(home, black_hole, monkeypatch):
-    monkeypatch.setattr(facts, "PROBE_S", 0.4)
-    found = look_at_mlflow(home, {"MLFLOW_TRACKING_URI": f"http://127.0.0.1:{black_hole}"})
+def test_how_long_a_silent_server_blocks(home, black_hole):
+    found = look_at_mlflow(home, {"MLFLOW_TRACKING_URI": f"http://127.0.0.1:{black_hole}"}, timeout=0.4)
     assert (found.reach.probe.cause, found.stall_s) == ("no-answer", 244 + 8 * 120)
 
 
@@ -459,11 +466,10 @@ def test_an_entry_of_no_proxy_that_this_client_does_not_understand(home, closed_
     assert (found.reach.probe.at, found.reach.near_entry) == ("proxy", "*.corp.example")
 
 
-def test_the_deadline_holds_for_all_requests_together(home, double, monkeypatch):
-    monkeypatch.setattr(facts, "PROBE_S", 0.5)
+def test_the_deadline_holds_for_all_requests_together(home, double):
     server = double("swanlab", "hang")
     begun = time.monotonic()
-    found = look_at_swanlab(home, {"SWANLAB_API_HOST": server.url, "SWANLAB_API_KEY": SWANLAB_KEY})
+    found = look_at_swanlab(home, {"SWANLAB_API_HOST": server.url, "SWANLAB_API_KEY": SWANLAB_KEY}, timeout=0.5)
     assert found.reach.probe.cause == "silent"
     assert time.monotonic() - begun < 1.5
 

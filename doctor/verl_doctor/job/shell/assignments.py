@@ -41,8 +41,19 @@ class Assigner:
         elif index is not None:
             self._element(name, index, self.shell.expander.text(rest, assignment=True), plus, location)
         else:
-            self.put(name, self.shell.expander.text(rest, assignment=True), location, plus=plus)
+            self.shell.unset_names = set()
+            value = self.shell.expander.text(rest, assignment=True)
+            self.note_empty(name, value)
+            self.put(name, value, location, plus=plus)
         return name
+
+    def note_empty(self, name: str, value: Value) -> None:
+        """Remember that a variable is empty because others are not set."""
+        if not value.text and self.shell.unset_names:
+            self.shell.empty_sources[name] = set(self.shell.unset_names)
+        else:
+            self.shell.empty_sources.pop(name, None)
+            self.shell.remember_empty(value)
 
     def put_named(self, left: str, value: Value, location: Location) -> None:
         """Set what stands left of the `=`: `name`, `name+` or `name[index]`."""
@@ -122,7 +133,9 @@ class Assigner:
                 content[place] = self.shell.expander.text(raw[match.end() :], assignment=True)
                 place += 1
                 continue
+            self.shell.unset_names = set()
             for value in self.shell.expander.fields(raw):
+                self.shell.remember_empty(value)
                 if not value.known and not value.text.strip(UNKNOWN):
                     unsure = unsure or ("" if _is_quoted(raw) else value.unknown)
                 content[place] = value

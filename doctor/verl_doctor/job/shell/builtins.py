@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from verl_doctor.job.model import UNKNOWN, Argument
-from verl_doctor.job.shell import conditions, printing
+from verl_doctor.job.shell import conditions, notes, printing
 from verl_doctor.job.shell.assignments import is_assignment
 from verl_doctor.job.shell.expand import absolute
 from verl_doctor.job.shell.parameters import directory_value
@@ -71,6 +71,8 @@ def _declare(shell: Shell, words: list[Argument], _statement: Simple) -> None:
         elif "=" in word.text:
             left, _, text = word.text.partition("=")
             shell.assigner.put_named(left, Value(text, word.unknown), location)
+        if kind == "export" or "x" in flags:
+            notes.note_export(shell, name)
         if kind == "readonly" or "r" in flags:
             shell.assigner.update(name, readonly=True)
     shell.state.status = True  # the status of a substitution in a declaration is lost
@@ -203,6 +205,19 @@ def _shopt(shell: Shell, words: list[Argument], _statement: Simple) -> None:
         shell.state.options |= names
     elif any(text.startswith("-") and "u" in text for text in texts):
         shell.state.options -= names
+    shell.state.status = True
+
+
+def _setopt(shell: Shell, words: list[Argument], statement: Simple) -> None:
+    """`setopt` and `unsetopt` of zsh, of which only what decides about patterns without a match counts."""
+    if "zsh" not in shell.state.options:
+        shell.external(words, statement)
+        return
+    names = {word.text.replace("_", "").lower() for word in words[1:]}
+    if words[0].text == "unsetopt":
+        names = {"nonomatch" for name in names if name == "nomatch"}
+    if names & {"nonomatch", "noglob", "nullglob", "shwordsplit"}:
+        shell.state.options |= {"f" if name == "noglob" else name for name in names}
     shell.state.status = True
 
 
@@ -372,6 +387,8 @@ BUILTINS: dict[str, Builtin] = {
     "set": _set,
     "shift": _shift,
     "shopt": _shopt,
+    "setopt": _setopt,
+    "unsetopt": _setopt,
     "exit": _exit,
     "logout": _exit,
     "return": _return,

@@ -203,8 +203,7 @@ def follow_source(shell: Shell, words: list[Argument]) -> None:
     text = read_script_text(path) if path else None
     if path is None or text is None or len(shell.sources) > _MAX_SOURCED:
         shell.note("undecidable", {"word": brief(f"source {name}"), "line": str(shell.here().line)})
-        if UNKNOWN in name or UNKNOWN in shell.state.directory or path is not None:
-            shell.state.unseen = f"{brief(name)} is sourced and was not read"
+        shell.state.unseen = f"{brief(name)} is sourced and could not be read"
         shell.state.status = None
         return
     positional = shell.state.positional

@@ -30,6 +30,7 @@ class Host(Protocol):
     state: State
     script: str
     sources: list[str]
+    empty_sources: dict[str, set[str]]
 
     def run_substitution(self, command: Command) -> Value:
         """What the commands print."""
@@ -164,6 +165,9 @@ class Expander:
 
     def _look(self, part: Parameter) -> parameters.Looked:
         state = self.host.state
+        if "zsh" in state.options and part.name in state.variables:
+            if part.index or isinstance(state.variables[part.name].content, dict):
+                return parameters.Looked(unknown("arrays of zsh are not followed"), "arrays of zsh are not followed")
         if not part.index:
             return parameters.scalar(part.name, state, self.host.script, self.host.sources)
         cell = state.variables.get(part.name)
@@ -183,6 +187,8 @@ class Expander:
     def _checked(self, looked: parameters.Looked, part: Parameter) -> Value:
         """The value; an unset one is empty, and an error under `set -u`."""
         if looked.value is not None:
+            if not looked.value.text and part.name in self.host.empty_sources:
+                self.host.report_empty(part.name)
             return looked.value
         if "u" in self.host.state.options:
             self.host.report_unset(part.name, False)
@@ -265,14 +271,19 @@ class Expander:
 
     def _keys(self, part: Parameter) -> list[Piece]:
         cell = self.host.state.variables.get(part.name)
-        if cell is None or not isinstance(cell.content, dict) or cell.unsure or (cell.associative and len(cell.content) > 1):
+        if cell is None or cell.content is None:
+            unseen = self.host.state.unseen
+            return [self._piece(unknown(unseen), part)] if unseen else []
+        if isinstance(cell.content, Value) and not cell.unsure:
+            return self._listed([Value("0")], part, "")
+        if not isinstance(cell.content, dict) or cell.unsure or (cell.associative and len(cell.content) > 1):
             return [self._piece(unknown(operators.NOT_FOLLOWED), part)]
         return self._listed([Value(str(key)) for key in sorted(cell.content, key=lambda key: (str(type(key)), key))], part, "")
 
     def _many_default(self, part: Parameter, found: parameters.Elements) -> list[Piece]:
-        empty = not found.values or (part.operator.startswith(":") and all(not value.text for value in found.values))
+        empty = not found.values or (part.operator.startswith(":") and len(found.values) == 1 and not found.values[0].text)
         doubtful = found.unsure or (
-            part.operator.startswith(":") and not any(value.text.strip(UNKNOWN) for value in found.values) and not empty
+            part.operator.startswith(":") and len(found.values) == 1 and not found.values[0].text.strip(UNKNOWN) and not empty
         )
         if doubtful:
             return [self._piece(unknown(found.unsure or found.values[0].unknown), part)]
@@ -375,8 +386,9 @@ class Expander:
         ifs = self._ifs()
         found: list[list[Piece]] = []
         word: list[Piece] = []
+        never = "zsh" in self.host.state.options
         for piece in pieces:
-            if not piece.split:
+            if never or not piece.split:
                 word.append(piece)
             else:
                 word = self._split_piece(piece, ifs, word, found)
@@ -418,7 +430,9 @@ class Expander:
         for word in words:
             value = self._joined([piece._replace(ends_word=False) for piece in word])
             chars = [(char, piece.quoted) for piece in word for char in piece.value.text]
-            if not value.known or "f" in self.host.state.options or not has_magic(chars):
+            if not value.known and "nullglob" in self.host.state.options and has_magic(chars):
+                found.append(unknown(value.unknown))
+            elif not value.known or "f" in self.host.state.options or not has_magic(chars):
                 found.append(value)
             else:
                 found += self._matching(value, chars)

@@ -40,6 +40,7 @@ _REDIRECTION = re.compile(r"(?:[0-9]+|\{[A-Za-z_]\w*\})?(?:<<<|<&|<>|>>|>&|>\||<
 _HEREDOC = re.compile(r"[0-9]*<<(?!<)")
 _ARRAY_START = re.compile(r"[A-Za-z_]\w*(\[[^\]]*\])?\+?=\Z")
 _NOTHING = re.compile(r"(?:[ \t]|\\\n)*(?:[;\n]|#)")
+_SUBSCRIPT = re.compile(r"[A-Za-z_]\w*\[(?:[^\[\]\n'\"`;]|\[[^\[\]\n]*\])*\]\+?(?==)")
 _STARTERS = frozenset({"if", "then", "else", "elif", "while", "until", "do", "!", "{"})
 _RESERVED = _STARTERS | {"fi", "done", "esac", "}", "for", "case", "select", "function"}
 
@@ -184,6 +185,8 @@ class _Lexer:
                 place = scan.parenthesis(text, place + 1)
             elif char in _META:
                 break
+            elif char == "[" and self.starts_command and (subscript := _SUBSCRIPT.match(text, start)):
+                place = max(place + 1, subscript.end())
             else:
                 place = scan.step(text, place)
         return min(place, len(text))

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from verl_doctor.job.model import UNKNOWN, Argument, Variable
-from verl_doctor.job.shell import braces, builtins, commands, scan, syntax
+from verl_doctor.job.shell import braces, builtins, commands, notes, scan, syntax
 from verl_doctor.job.shell.assignments import Assigner, is_assignment
 from verl_doctor.job.shell.conditions import DoubleBracket, invert
 from verl_doctor.job.shell.expand import Expander
 from verl_doctor.job.shell.launches import exported, is_launch
-from verl_doctor.job.shell.model import ScriptLaunch, ScriptNote
+from verl_doctor.job.shell.model import Script, ScriptLaunch, ScriptNote
 from verl_doctor.job.shell.state import Cell, Reason, State, Value, merge, unknown
 from verl_doctor.job.shell.syntax import Statement
 from verl_doctor.job.shell.unit import Unit
@@ -34,28 +34,38 @@ class OutOfSteps(Exception):
 class Shell:
     """Reads statements and keeps the state. `conditions` are the texts of the undecided branches that it is in."""
 
-    def __init__(self, script: str, state: State) -> None:
+    def __init__(self, script: str, state: State, found: Script) -> None:
         self.script = script
+        self.script_path = script
         self.state = state
         self.sources = [script]
         self.units: list[Unit] = []
         self.expander = Expander(self)
         self.assigner = Assigner(self)
         self.conditions: list[str] = []
-        self.launches: list[ScriptLaunch] = []
-        self.notes: list[ScriptNote] = []
+        self.launches = found.launches
+        self.notes = found.notes
         self.steps = 0
+        self.last_line = 1
         self.calls = 0
         self.exempt = 0
         self.parked: list[State] = []
         self.position = 0
         self.unset_names: set[str] = set()
-        self.in_substitution = 0
+        self.empty_sources: dict[str, set[str]] = {}
+        self.empty_words: dict[tuple[str, str], set[str]] = {}
+        self.late_exports: list[tuple[int, str, Location]] = []
+        self.reported: set[str] = set()
 
     @property
     def unit(self) -> Unit:
         """The text that is being read."""
         return self.units[-1]
+
+    @property
+    def in_function(self) -> bool:
+        """Whether a function of the script runs."""
+        return bool(self.assigner.frames)
 
     def here(self) -> Location:
         """Where the present command is."""
@@ -87,9 +97,10 @@ class Shell:
     def run(self, statement: Statement) -> None:
         """Go through one statement."""
         self.steps += 1
-        if self.steps > MAX_STEPS:
-            raise OutOfSteps
         self.position = statement.start
+        if self.steps > MAX_STEPS:
+            self.last_line = self.here().line or 1
+            raise OutOfSteps
         _RUNNERS[type(statement)](self, statement)
 
     # Branches
@@ -171,7 +182,6 @@ class Shell:
             self.state.stopped = "exit"
 
     def _command(self, statement: syntax.Simple) -> None:
-        self.unset_names = set()
         count = 0
         while count < len(statement.words) and is_assignment(self.raw(statement.words[count])):
             count += 1
@@ -180,6 +190,7 @@ class Shell:
             self.state.status = True
             for token in assignments:
                 self.assigner.assign(self.raw(token), self.unit.location(token.start))
+                self.note_credential(token)
             self.finish(self.state.status)
             return
         alternatives = self._alternatives(rest[0])
@@ -214,6 +225,7 @@ class Shell:
         before = {}
         for token in tokens:
             raw = self.raw(token)
+            self.note_credential(token)
             name = re.split(r"[+=\[]", raw, maxsplit=1)[0]
             before.setdefault(name, self.state.variables.get(name))
             self.assigner.assign(raw, self.unit.location(token.start))
@@ -237,22 +249,37 @@ class Shell:
         for token in tokens:
             location = self.unit.location(token.start)
             raw = self.raw(token)
+            self.note_credential(token)
             if declares and is_assignment(raw):
                 words += self._declared(raw, location)
                 continue
+            self.unset_names = set()
             for value in self.expander.fields(raw):
                 size += len(value.text)
+                self.remember_empty(value, str(location))
                 words.append(Argument(value.text, location, value.unknown if not value.known else ""))
         if size > _WORD_LIMIT * 10:
             raise OutOfSteps
         return words
+
+    def note_credential(self, token: syntax.Token) -> None:
+        """Look for a credential in a word as written."""
+        name, equals, rest = self.raw(token).partition("=")
+        if equals and re.fullmatch(r"[+~]{0,2}[\w.@/\-]+", name):
+            notes.note_credential(self, name.lstrip("+~"), rest, token.start)
+        else:
+            notes.note_credential(self, "word", self.raw(token), token.start)
 
     def _declared(self, raw: str, location: Location) -> list[Argument]:
         """An assignment after `export` and the like: arrays are left as written, other values are expanded but not split."""
         if re.match(r"[A-Za-z_]\w*\+?=\(", raw):
             return [Argument(raw, location, builtins.AS_WRITTEN)]
         words = []
-        for word in braces.expand(raw):
+        choices = braces.expand(raw)
+        if len(choices) > 1:  # no longer taken for an assignment, so it is split like any word
+            values = [value for word in choices for value in self.expander.fields(word)]
+            return [Argument(value.text, location, value.unknown) for value in values]
+        for word in choices:
             name, equals, rest = word.partition("=")
             value = self.expander.text(rest, assignment=True)
             words.append(Argument(name + equals + value.text, location, value.unknown))
@@ -308,7 +335,9 @@ class Shell:
     def read_text(self, text: str) -> None:
         """Go through a text that the present command made (`eval`)."""
         if self.calls >= MAX_CALLS:
-            raise OutOfSteps
+            self.note("undecidable", {"word": "eval", "line": str(self.here().line)})
+            self.state.status = None
+            return
         self.calls += 1
         self.read(Unit(text, outer=self.unit, offset=self.position))
         self.calls -= 1
@@ -320,6 +349,7 @@ class Shell:
             return
         if is_launch(words):
             self.record(words)
+            notes.note_launch(self, statement, words)
         output = commands.known_output(words, self.state)
         if output is not None:
             self.state.status = output.status
@@ -334,7 +364,7 @@ class Shell:
         line = words[0].location.line if words[0].location and words[0].location.line else 1
         self.launches.append(
             ScriptLaunch(
-                arguments=[word for word in words],
+                arguments=list(words),
                 environment=exported(self.state),
                 directory=self.state.directory,
                 line=line,
@@ -528,13 +558,19 @@ class Shell:
 
     def report_unset(self, name: str, message: bool) -> None:
         """A variable without a value under `set -u`, or `${name:?message}`: bash stops here."""
-        if not self.conditions:
+        if not self.conditions and name not in self.reported:
+            self.reported.add(name)
             how = ":?" if message else "set -u"
             self.note("unset-under-u", {"word": name, "how": how, "line": str(self.here().line)})
 
     def report_empty(self, name: str) -> None:
-        """Remember the variables that gave an empty text in the present command."""
-        self.unset_names.add(name)
+        """Remember the variables that gave an empty text in the present word."""
+        self.unset_names |= self.empty_sources.get(name, {name})
+
+    def remember_empty(self, value: Value, place: str = "") -> None:
+        """Remember that a word such as `key=` has no value because variables are not set."""
+        if self.unset_names and value.text.endswith(("=", "''", '""')):
+            self.empty_words[value.text, place] = set(self.unset_names)
 
 
 def _takes_output(raw: str) -> bool:

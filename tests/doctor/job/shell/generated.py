@@ -92,7 +92,7 @@ class Writer:
             return f"$(({self.number()}))"
         if roll < 0.89:
             return self.pick("$(echo one two)", '"$(printf \'%s-\' a "$A")"', "`echo back`", "$(basename a/b.py .py)", '"$(dirname x/y/z)"',
-                             "$(seq 1 3)", '"$(echo "$A" "$B")"', "$(f1 z 2>/dev/null)")  # fmt: skip
+                             "$(seq 1 3)", '"$(echo "$A" "$B")"', "$(f1 z 2>/dev/null)" if self.functions and not self.in_function else "$(echo f)")  # fmt: skip
         if roll < 0.93:
             return self.pick("{a,b}", "{1..3}", "{x,y}z", "{a,b{c,d}}", "$'t\\tn'", "$\"loc\"", "{$A,q}", '{"a b",c}')
         return self.arrays()
@@ -210,7 +210,7 @@ class Writer:
             return ": nested"
         self.in_function = True
         name = f"f{len(self.functions) + 1}"
-        local = self.pick("", f"{indent}  local A={self.word(split=False)}\n", f"{indent}  local -a LIST=(l1 'l 2')\n", f"{indent}  local B C=3\n")
+        local = self.pick("", f"{indent}  local A={self.word(split=False)}\n", f"{indent}  local -a LIST=(l1 'l 2')\n", f"{indent}  local C=3 MORE=\n")
         tail = self.pick("", f"\n{indent}  {self.condition()} && return 0", f"\n{indent}  return 1", f'\n{indent}  echo "out $1"')
         text = f"{self.pick(name + '()', 'function ' + name)} {{\n{local}{self.block(indent)}{tail}\n{indent}}}"
         self.in_function = False
