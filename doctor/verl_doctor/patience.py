@@ -54,7 +54,7 @@ def _hang_on_network(facts: list[Fact]) -> set[str]:
 
 
 def _in_vain(checks: list[Check], changing: set[str], results: list[Result]) -> list[str]:
-    """The codes that fail for what the network said. Warnings and notes do not keep a job from starting: nobody waits for them."""
+    """The codes that fail for what the network said; nobody waits for warnings and notes, which do not stop a job."""
     codes = {check.code for check in checks if changing & set(check.needs)}
     failed = [r.code for r in results if r.code in codes and r.state == "fail" and r.severity is Severity.ERROR]
     return list(dict.fromkeys(failed))

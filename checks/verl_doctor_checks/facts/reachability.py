@@ -223,7 +223,7 @@ def wandb_viewer(
         url = _checked(server_url(environment, wandb_files, packages))
         _default_server_is_known(environment, packages, settings)
         key, key_from = _wandb_key(variables, wandb_login, settings, netrc_machines(url, packages), known_release(packages))
-        way = _wandb_way(request, job, url, variables, settings, packages)
+        way = _wandb_way(job, url, variables, settings, packages, timeout=request.probe_timeout)
     except (_Unknown, Undetermined) as error:
         return WandbViewer(reach=_not_tried("wandb", str(error)))
     return _look_at_wandb(way, key, key_from)
@@ -266,7 +266,7 @@ def _wandb_key(
 
 
 def _wandb_way(
-    request: Request, job: Job, url: str, variables: Mapping[str, str], settings: Mapping[str, Any], packages: Packages
+    job: Job, url: str, variables: Mapping[str, str], settings: Mapping[str, Any], packages: Packages, *, timeout: float
 ) -> _Way:
     client: Client = "go" if known_release(packages) >= _GO_SINCE else "requests"
     own = {
@@ -282,7 +282,7 @@ def _wandb_way(
     if is_true(str(settings.get("insecure_disable_ssl", ""))):
         variables = {"WANDB_INSECURE_DISABLE_SSL": "true", **variables}
     trust = trust_of("go" if client == "go" else "requests", variables, directory=job.directory, bundles=_bundles(packages))
-    return _Way(client, url, variables, trust, own, timeout=request.probe_timeout)
+    return _Way(client, url, variables, trust, own, timeout=timeout)
 
 
 def _look_at_wandb(way: _Way, key: str, key_from: str) -> WandbViewer:

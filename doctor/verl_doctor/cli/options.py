@@ -60,7 +60,7 @@ _CHECK_OPTIONS = (
     click.option("--allow-incomplete", is_flag=True, help="Status 0 although a check could not look."),
     click.option("--offline", is_flag=True, help="Ask nothing of the network; say what was left out for it."),
     click.option(
-        "--budget", type=click.FloatRange(min=0.1), help="Seconds for all facts (default: 15, or what --timeout and --live need)."
+        "--budget", type=click.FloatRange(min=0.1), help="Seconds for all facts (default: 15, more with --timeout or --live)."
     ),
     click.option(
         "--timeout",
@@ -125,7 +125,8 @@ def diagnosis_options(options: dict[str, Any]) -> dict[str, Any]:
 
 def _budget(options: dict[str, Any]) -> float:
     """Seconds that let every fact have its own time."""
-    return max(BUDGET_S, options["probe_timeout"] + 10) + (LIVE_S if options.get("live") else 0)
+    probe_timeout: float = options["probe_timeout"]
+    return max(BUDGET_S, probe_timeout + 10) + (LIVE_S if options.get("live") else 0)
 
 
 def job_environment(options: dict[str, Any]) -> dict[str, Variable]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 
+from verl_doctor.job import local_ray
 from verl_doctor.job.command import Launch, parse_command
 from verl_doctor.job.environment import cluster_address, launching_environment
-from verl_doctor.job.local_ray import PROC, find_raylet
 from verl_doctor.job.model import Job, Request
 from verl_doctor.job.variables import brief
 from verl_doctor.registry import Undetermined
@@ -27,10 +27,10 @@ def logging_directory(request: Request, job: Job) -> str:
     address = cluster_address(launching_environment(request, launch), launch, job)
     if not address:
         return job.directory
-    raylet = find_raylet(address)
+    raylet = local_ray.find_raylet(address)
     if raylet is None or not raylet.is_head:
         raise Undetermined(f"the job joins the Ray cluster at {brief(address)}, and its nodes have folders of their own")
     try:
-        return os.readlink(f"{PROC}/{raylet.pid}/cwd")
+        return os.readlink(f"{local_ray.PROC}/{raylet.pid}/cwd")
     except OSError as error:
         raise Undetermined(f"the folder of the Ray node is not known: {error.strerror}") from None

@@ -15,8 +15,9 @@ from typing import Any
 
 _LIMIT_BYTES = 4 * 1024 * 1024
 _START = (
-    "import json, os, sys\n"
+    "import sys\n"
     "sys.path = [p for p in sys.path if p]\n"  # a netrc.py in the working directory must not be taken for the module
+    "import json, os\n"
     "scope = {'__name__': 'child'}\n"
     "exec(compile(open(sys.argv[1], encoding='utf-8').read(), sys.argv[1], 'exec'), scope)\n"
     "with os.fdopen(int(sys.argv[2]), encoding='utf-8') as pipe: request = json.load(pipe)\n"

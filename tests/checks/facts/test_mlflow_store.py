@@ -51,7 +51,7 @@ def test_the_installed_migrations_are_those_that_the_client_made(store):
         assert database.execute("SELECT version_num FROM alembic_version").fetchall() == [(history()[-1],)]
 
 
-def test_a_missing_file_is_not_made(tmp_path):
+def test_a_missing_file_is_not_made(tmp_path, made_store):
     assert judge(tmp_path, f"sqlite:///{tmp_path}/new/m.db") == {}
     assert list(tmp_path.iterdir()) == []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 
@@ -103,15 +104,15 @@ class _Evaluator:
         left = self._power()
         while _BINARY.get(self._peek(), 0) >= lowest:
             operator = self._take()[1]
-            strength = _BINARY[operator]
+            operand = functools.partial(self._binary, _BINARY[operator] + 1)
             if operator == "&&":
-                right = self._guarded(bool(left), lambda: self._binary(strength + 1))
+                right = self._guarded(bool(left), operand)
                 left = int(bool(left) and bool(right))
             elif operator == "||":
-                right = self._guarded(not left, lambda: self._binary(strength + 1))
+                right = self._guarded(not left, operand)
                 left = int(bool(left) or bool(right))
             else:
-                right = self._binary(strength + 1)
+                right = operand()
                 left = _apply(operator, left, right) if self.active else 0
         return left
 
@@ -212,11 +213,9 @@ def evaluate(text: str, get: Callable[[str], Value | None], put: Callable[[str, 
     return _Evaluator(text, get, put, 0).run()
 
 
+_CHANGES = re.compile(r"([A-Za-z_]\w*)\s*(?:\+\+|--|(?:[-+*/%&|^]|<<|>>)?=(?!=))|(?:\+\+|--)\s*([A-Za-z_]\w*)")
+
+
 def assigned_names(text: str) -> list[str]:
     """The variables that an expression may change."""
-    return re.findall(r"([A-Za-z_]\w*)\s*(?:\+\+|--|(?:[-+*/%&|^]|<<|>>)?=(?!=))|(?:\+\+|--)\s*([A-Za-z_]\w*)", text) and [
-        one or other
-        for one, other in re.findall(
-            r"([A-Za-z_]\w*)\s*(?:\+\+|--|(?:[-+*/%&|^]|<<|>>)?=(?!=))|(?:\+\+|--)\s*([A-Za-z_]\w*)", text
-        )
-    ]
+    return [before or after for before, after in _CHANGES.findall(text)]

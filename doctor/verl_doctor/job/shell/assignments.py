@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from verl_doctor.job.model import UNKNOWN
 from verl_doctor.job.shell import operators
 from verl_doctor.job.shell.lexer import cut
-from verl_doctor.job.shell.state import Cell, Value, unknown
+from verl_doctor.job.shell.state import Array, Cell, Value, unknown
 from verl_doctor.report import Location
 
 if TYPE_CHECKING:
@@ -30,16 +30,16 @@ class Assigner:
         self.shell = shell
         self.frames: list[dict[str, Cell | None]] = []
 
-    def assign(self, raw: str, location: Location, **attributes: bool) -> str:
+    def assign(self, raw: str, location: Location, *, associative: bool = False) -> str:
         """Carry out an assignment as written; the result is the name."""
         match = _ASSIGNMENT.match(raw)
         assert match is not None
         name, index, plus = match[1], match[2], bool(match[3])
         rest = raw[match.end() :]
         if rest.startswith("(") and rest.endswith(")") and index is None:
-            self._array(name, rest[1:-1], plus, location, bool(attributes.get("associative")), match.end() + 1)
+            self._array(name, rest[1:-1], location, plus=plus, associative=associative)
         elif index is not None:
-            self._element(name, index, self.shell.expander.text(rest, assignment=True), plus, location)
+            self._element(name, index, self.shell.expander.text(rest, assignment=True), location, plus=plus)
         else:
             self.shell.unset_names = set()
             value = self.shell.expander.text(rest, assignment=True)
@@ -61,7 +61,7 @@ class Assigner:
         if match is None:
             return
         if match[2] is not None:
-            self._element(match[1], match[2], value, bool(match[3]), location)
+            self._element(match[1], match[2], value, location, plus=bool(match[3]))
         else:
             self.put(match[1], value, location, plus=bool(match[3]))
 
@@ -74,7 +74,7 @@ class Assigner:
         value = self._shaped(cell, value, plus=plus)
         if isinstance(cell.content, dict):
             first: int | str = "0" if cell.associative else 0
-            content = {**cell.content, first: value}
+            content: Array = {**cell.content, first: value}
             variables[name] = replace(cell, content=content, inherited=None, alternatives=(), location=location)
             return
         unsure = cell.unsure if plus and cell.unsure and not value.known else ""
@@ -94,23 +94,21 @@ class Assigner:
             value = Value(before.text + value.text, before.unknown or value.unknown)
         return operators.change_case(value, cell.case) if cell.case else value
 
-    def _array(self, name: str, text: str, plus: bool, location: Location, associative: bool, offset: int) -> None:
+    def _array(self, name: str, text: str, location: Location, *, plus: bool, associative: bool) -> None:
         variables = self.shell.state.variables
         cell = variables.get(name, Cell(None))
         if cell.readonly:
             return
         associative = associative or cell.associative
-        content: dict[int, Value] | dict[str, Value] = {}
+        content: Array = {}
         unsure = ""
         if plus:
-            content = dict(cell.content) if isinstance(cell.content, dict) else {}  # type: ignore[assignment]
+            content = dict(cell.content) if isinstance(cell.content, dict) else {}
             if isinstance(cell.content, Value):
                 content = {0: cell.content}
             unsure = cell.unsure
-        if associative:
-            unsure = self._associative(text, content, unsure)  # type: ignore[arg-type]
-        else:
-            unsure = self._indexed(text, content, unsure)  # type: ignore[arg-type]
+        fill = self._associative if associative else self._indexed
+        unsure = fill(text, content, unsure)
         variables[name] = replace(
             cell,
             content=content,
@@ -121,8 +119,8 @@ class Assigner:
             associative=associative,
         )
 
-    def _indexed(self, text: str, content: dict[int, Value], unsure: str) -> str:
-        place = max(content, default=-1) + 1
+    def _indexed(self, text: str, content: Array, unsure: str) -> str:
+        place = _next_place(content)
         for raw in self._raw_words(text):
             match = re.match(r"\[([^\]]+)\](\+?)=", raw)
             if match:
@@ -142,7 +140,7 @@ class Assigner:
                 place += 1
         return unsure
 
-    def _associative(self, text: str, content: dict[str, Value], unsure: str) -> str:
+    def _associative(self, text: str, content: Array, unsure: str) -> str:
         for raw in self._raw_words(text):
             match = re.match(r"\[(.+?)\](\+?)=", raw)
             if match is None:
@@ -157,14 +155,14 @@ class Assigner:
     def _raw_words(text: str) -> list[str]:
         return [text[token.start : token.end] for token in cut(text).tokens if token.kind in ("word", "keyword")]
 
-    def _element(self, name: str, index: str, value: Value, plus: bool, location: Location) -> None:
+    def _element(self, name: str, index: str, value: Value, location: Location, *, plus: bool) -> None:
         variables = self.shell.state.variables
         cell = variables.get(name, Cell(None))
         if cell.readonly:
             return
-        content: dict[int | str, Value] = {}
+        content: Array = {}
         if isinstance(cell.content, dict):
-            content = dict(cell.content)  # type: ignore[arg-type]
+            content = dict(cell.content)
         elif isinstance(cell.content, Value):
             content = {0: cell.content}
         text = self.shell.expander.text(index) if cell.associative else self.shell.expander.number(index)
@@ -173,10 +171,10 @@ class Assigner:
             return
         key: int | str = text.text if cell.associative else int(text.text)
         if isinstance(key, int) and key < 0:
-            key += max((number for number in content if isinstance(number, int)), default=-1) + 1
+            key += _next_place(content)
         before = content.get(key, Value(""))
         content[key] = Value(before.text + value.text, before.unknown or value.unknown) if plus else value
-        variables[name] = replace(cell, content=content, inherited=None, alternatives=(), location=location)  # type: ignore[arg-type]
+        variables[name] = replace(cell, content=content, inherited=None, alternatives=(), location=location)
 
     def make_local(self, name: str) -> None:
         """Hide a variable until the function ends."""
@@ -194,10 +192,15 @@ class Assigner:
             else:
                 self.shell.state.variables[name] = cell
 
-    def update(self, name: str, **changes: bool | str) -> None:
+    def update(self, name: str, **changes: Any) -> None:
         """Change attributes of a variable, which need not be set."""
         cell = self.shell.state.variables.get(name, Cell(None, location=self.shell.here()))
-        self.shell.state.variables[name] = replace(cell, **changes)  # type: ignore[arg-type]
+        self.shell.state.variables[name] = replace(cell, **changes)
+
+
+def _next_place(content: Array) -> int:
+    """The index behind the last element."""
+    return max((key for key in content if isinstance(key, int)), default=-1) + 1
 
 
 def _is_quoted(raw: str) -> bool:

@@ -5,6 +5,7 @@ It works on the text as written, before anything else: `{$A,b}c` is `$Ac` and `b
 
 from __future__ import annotations
 
+import itertools
 import re
 
 from verl_doctor.job.shell import scan
@@ -44,7 +45,8 @@ def _expand(items: list[str], depth: int) -> list[list[str]]:
 
 
 def _group(items: list[str], start: int) -> tuple[int | None, list[int]]:
-    depth, commas = 0, []
+    depth = 0
+    commas: list[int] = []
     for place in range(start, len(items)):
         if items[place] == "{":
             depth += 1
@@ -61,7 +63,7 @@ def _choices(items: list[str], start: int, end: int, commas: list[int], depth: i
     """What may stand for the group, None when it is not one."""
     if commas:
         bounds = [start, *commas, end]
-        pieces = [items[left + 1 : right] for left, right in zip(bounds, bounds[1:])]
+        pieces = [items[left + 1 : right] for left, right in itertools.pairwise(bounds)]
         return [word for piece in pieces for word in _expand(piece, depth + 1)]
     inner = items[start + 1 : end]
     match = _RANGE.fullmatch("".join(inner))

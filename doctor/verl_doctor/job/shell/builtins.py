@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from verl_doctor.job.model import UNKNOWN, Argument
-from verl_doctor.job.shell import conditions, notes, printing
-from verl_doctor.job.shell.assignments import is_assignment
+from verl_doctor.job.shell import calls, conditions, printing
+from verl_doctor.job.shell.declarations import DECLARATIONS, declare, unset
 from verl_doctor.job.shell.expand import absolute
 from verl_doctor.job.shell.parameters import directory_value
 from verl_doctor.job.shell.state import Cell, Value, unknown
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
 Builtin = Callable[["Shell", list[Argument], Simple], None]
 
-DECLARATIONS = frozenset({"export", "declare", "typeset", "local", "readonly"})
-AS_WRITTEN = "as written"
-"""Marks a word of a declaration that is not expanded yet: an array."""
 _NAME = re.compile(r"[A-Za-z_]\w*\Z")
 _HOOK = re.compile(r"[`(]\s*(\S*/)?(conda|mamba|micromamba|pyenv|pixi|ssh-agent|brew|direnv|module|modulecmd|fnm|starship)\s")
 """Programs whose output is meant for `eval` and sets nothing but their own variables."""
@@ -43,105 +40,6 @@ def _fail(shell: Shell, _words: list[Argument], _statement: Simple) -> None:
 def _cannot_tell(shell: Shell, words: list[Argument], statement: Simple) -> None:
     shell.state.status = None
     shell.print(unknown(f"the output of {words[0].text} is not known"), statement)
-
-
-def _declare(shell: Shell, words: list[Argument], _statement: Simple) -> None:
-    """`export`, `declare`, `typeset`, `local`, `readonly`."""
-    kind, place, flags, removed = words[0].text, 1, "", ""
-    while place < len(words) and re.fullmatch(r"[-+][A-Za-z]+", words[place].text) and words[place].unknown != AS_WRITTEN:
-        if words[place].text[0] == "-":
-            flags += words[place].text[1:]
-        else:
-            removed += words[place].text[1:]
-        place += 1
-    shell.state.status = True
-    if "p" in flags or "f" in flags or "F" in flags:
-        return
-    for word in words[place:]:
-        name = re.split(r"[+=\[]", word.text, maxsplit=1)[0]
-        if not _NAME.match(name):
-            continue
-        local = kind == "local" or (kind in ("declare", "typeset") and "g" not in flags)
-        if local and shell.assigner.frames:
-            shell.assigner.make_local(name)
-        _attributes(shell, kind, name, flags, removed)
-        location = word.location or shell.here()
-        if word.unknown == AS_WRITTEN:
-            shell.assigner.assign(word.text, location, associative="A" in flags)
-        elif "=" in word.text:
-            left, _, text = word.text.partition("=")
-            shell.assigner.put_named(left, Value(text, word.unknown), location)
-        if kind == "export" or "x" in flags:
-            notes.note_export(shell, name)
-        if kind == "readonly" or "r" in flags:
-            shell.assigner.update(name, readonly=True)
-    shell.state.status = True  # the status of a substitution in a declaration is lost
-
-
-def _attributes(shell: Shell, kind: str, name: str, flags: str, removed: str) -> None:
-    changes: dict[str, bool | str] = {}
-    if kind == "export" or "x" in flags:
-        changes["exported"] = not (kind == "export" and "n" in flags)
-    if "x" in removed:
-        changes["exported"] = False
-    if kind != "export":
-        if "i" in flags:
-            changes["integer"] = True
-        if "A" in flags:
-            changes["associative"] = True
-        if "l" in flags or "u" in flags:
-            changes["case"] = ",," if "l" in flags else "^^"
-        if "n" in flags:  # a name reference: what it stands for is not followed
-            shell.assign(name, unknown("a name reference is not followed"))
-    if changes:
-        shell.assigner.update(name, **changes)
-    if "exported" in changes:
-        cell = shell.state.variables[name]
-        if cell.inherited is not None and not cell.exported:
-            shell.assigner.update(name, inherited=None)  # type: ignore[arg-type]
-
-
-def _unset(shell: Shell, words: list[Argument], _statement: Simple) -> None:
-    functions_only = any(word.text == "-f" for word in words)
-    for word in words[1:]:
-        if word.text.startswith("-"):
-            continue
-        if UNKNOWN in word.text:
-            shell.note("undecidable", {"word": "unset", "line": str(shell.here().line)})
-            continue
-        element = re.fullmatch(r"([A-Za-z_]\w*)\[(.+)\]", word.text)
-        if element:
-            _unset_element(shell, element[1], element[2])
-            continue
-        cell = shell.state.variables.get(word.text)
-        if not functions_only and cell is not None and not cell.readonly:
-            shell.state.variables[word.text] = Cell(None)
-            if not any(word.text in frame for frame in shell.assigner.frames):
-                del shell.state.variables[word.text]
-                if shell.state.unseen or _would_be_implicit(word.text):
-                    shell.state.variables[word.text] = Cell(None)
-        elif not functions_only and cell is None:
-            shell.state.variables[word.text] = Cell(None)
-        elif functions_only:
-            shell.state.functions.pop(word.text, None)
-    shell.state.status = True
-
-
-def _would_be_implicit(name: str) -> bool:
-    return name.isupper()
-
-
-def _unset_element(shell: Shell, name: str, index: str) -> None:
-    cell = shell.state.variables.get(name)
-    if cell is None or not isinstance(cell.content, dict):
-        return
-    key = Value(index.strip("'\"")) if cell.associative else shell.expander.number(index)
-    if not key.known or cell.unsure or key.text in ("@", "*"):
-        shell.assigner.update(name, unsure=key.unknown or cell.unsure or "elements of it are unset")
-        return
-    content = dict(cell.content)
-    content.pop(key.text if cell.associative else int(key.text), None)  # type: ignore[call-overload]
-    shell.state.variables[name] = Cell(content, cell.exported, cell.location, cell.associative)
 
 
 def _set(shell: Shell, words: list[Argument], _statement: Simple) -> None:
@@ -368,7 +266,7 @@ def _eval(shell: Shell, words: list[Argument], _statement: Simple) -> None:
         shell.state.unseen = f"eval runs a text that is not known: {reason}"
         shell.state.status = None
         return
-    shell.read_text(text)
+    calls.read_text(shell, text)
 
 
 def _source(shell: Shell, words: list[Argument], _statement: Simple) -> None:
@@ -378,12 +276,13 @@ def _source(shell: Shell, words: list[Argument], _statement: Simple) -> None:
 
 
 BUILTINS: dict[str, Builtin] = {
-    **dict.fromkeys((":", "true", "trap", "umask", "ulimit", "alias", "unalias", "set_", "hash", "disown", "enable", "bind",
+    **dict.fromkeys((":", "true", "trap", "umask", "ulimit", "alias", "unalias", "hash", "disown", "enable", "bind",
                      "complete", "history", "sleep"), _succeed),
-    **dict.fromkeys(("type", "which", "wait", "jobs", "kill", "caller", "compgen", "fc", "fg", "bg", "times", "dirs"), _cannot_tell),
+    **dict.fromkeys(("type", "which", "wait", "jobs", "kill", "caller", "compgen", "fc", "fg", "bg", "times",
+                     "dirs"), _cannot_tell),
     "false": _fail,
-    **dict.fromkeys(DECLARATIONS, _declare),
-    "unset": _unset,
+    **dict.fromkeys(DECLARATIONS, declare),
+    "unset": unset,
     "set": _set,
     "shift": _shift,
     "shopt": _shopt,
@@ -416,5 +315,3 @@ BUILTINS: dict[str, Builtin] = {
     ".": _source,
 }  # fmt: skip
 """By name: what runs instead of the builtin."""
-
-__all__ = ["BUILTINS", "DECLARATIONS", "Builtin", "is_assignment"]

@@ -102,7 +102,7 @@ def test(words: list[Value], state: State) -> bool | None:
         if word.text == "-a" and 0 < place < len(words) - 1 and len(words) > 3:
             return both(test(words[:place], state), test(words[place + 1 :], state))
     if len(words) == 3 and _is_binary(words[1].text):
-        return _binary_test(words, state)
+        return _binary_test(words)
     if words[0].text == "!":
         return invert(test(words[1:], state))
     if len(words) == 2:
@@ -118,7 +118,7 @@ def _is_binary(operator: str) -> bool:
     return operator in ("=", "==", "!=", "<", ">", "-nt", "-ot", "-ef") or operator in _NUMERIC
 
 
-def _binary_test(words: list[Value], state: State) -> bool | None:
+def _binary_test(words: list[Value]) -> bool | None:
     left, operator, right = words[0], words[1].text, words[2]
     if operator in ("=", "=="):
         return equal(left, right)
@@ -170,19 +170,19 @@ class DoubleBracket:
     def _primary(self, *, active: bool) -> bool | None:
         if self.place > len(self.tokens):
             return None
-        token = self._take()
-        if token == "!":
+        word = self._take()
+        if word == "!":
             return invert(self._primary(active=active))
-        if token == "(":
+        if word == "(":
             value = self._or(active=active)
             return value if self._take() == ")" else None
-        if re.fullmatch(r"-[a-zA-Z]", token) and self._peek() not in ("", "==", "=", "!=", "=~", "&&", "||", ")"):
+        if re.fullmatch(r"-[a-zA-Z]", word) and self._peek() not in ("", "==", "=", "!=", "=~", "&&", "||", ")"):
             operand = self._take()
-            return unary(token, self.expander.text(operand), self.state) if active else None
+            return unary(word, self.expander.text(operand), self.state) if active else None
         if self._peek() in ("==", "=", "!=", "=~", "<", ">", *_NUMERIC, "-nt", "-ot", "-ef"):
             operator, right = self._take(), self._take()
-            return self._binary(token, operator, right) if active else None
-        return unary("-n", self.expander.text(token), self.state) if active else None
+            return self._binary(word, operator, right) if active else None
+        return unary("-n", self.expander.text(word), self.state) if active else None
 
     def _binary(self, left: str, operator: str, right: str) -> bool | None:
         value = self.expander.text(left)
@@ -198,14 +198,13 @@ class DoubleBracket:
                     found = None
             return invert(found) if operator == "!=" else found
         if operator in _NUMERIC:
-            return self._numbers(left, operator, right)
+            return self._numbers(value, operator, self.expander.text(right))
         if operator == "=~":
             return self._regex(value, right)
         return None
 
-    def _numbers(self, left: str, operator: str, right: str) -> bool | None:
-        first, second = self.expander.text(left), self.expander.text(right)
-        numbers = [self.expander.number(word.text) if word.known else word for word in (first, second)]
+    def _numbers(self, left: Value, operator: str, right: Value) -> bool | None:
+        numbers = [self.expander.number(word.text) if word.known else word for word in (left, right)]
         if not all(number.known for number in numbers):
             return None
         return compare_numbers(numbers[0], operator, numbers[1])

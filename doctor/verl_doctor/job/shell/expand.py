@@ -4,24 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from verl_doctor.job.model import UNKNOWN
 from verl_doctor.job.shell import arithmetic, braces, operators, parameters
-from verl_doctor.job.shell.patterns import Chars, Unsupported, find_files, has_magic
+from verl_doctor.job.shell.patterns import Chars
+from verl_doctor.job.shell.splitting import Piece, joined, separators, words
 from verl_doctor.job.shell.state import State, Value, unknown
 from verl_doctor.job.shell.words import Arithmetic, Command, Literal, Parameter, Part, Process, parse_word
 
 _MAX_WORDS = 20_000
-
-
-class Piece(NamedTuple):
-    """A piece of an expanded word. `split`: it came from an unquoted expansion. `ends_word`: a new word starts after it."""
-
-    value: Value
-    quoted: bool
-    split: bool = False
-    ends_word: bool = False
 
 
 class Host(Protocol):
@@ -55,24 +47,24 @@ class Expander:
         """The words that a raw word becomes in a command. Raises scan.Unclosed."""
         found: list[Value] = []
         for word in braces.expand(raw):
-            found += self._files(self._split(self._pieces(self._tilde(parse_word(word), assignment=False))))
+            found += words(self._pieces(self._tilde(parse_word(word), assignment=False)), self.host.state)
             if len(found) > _MAX_WORDS:
                 return [unknown("the word becomes too many words")]
         return found
 
     def text(self, raw: str, *, assignment: bool = False) -> Value:
         """The one text that a raw word becomes where nothing is split: after `=`, in `[[`, `case` and redirections."""
-        return self._joined(self._pieces(self._tilde(parse_word(raw), assignment=assignment)))
+        return joined(self._pieces(self._tilde(parse_word(raw), assignment=assignment)))
 
     def quoted_text(self, raw: str) -> Value:
         """The text as inside "..." (here: arithmetic and subscripts)."""
-        return self._joined(self._pieces(parse_word(raw, in_double=True)))
+        return joined(self._pieces(parse_word(raw, in_double=True)))
 
     def pattern(self, raw: str) -> tuple[Chars, Value]:
         """The characters of a pattern with whether they are quoted, and its text."""
         pieces = self._pieces(self._tilde(parse_word(raw), assignment=False))
         chars = [(char, piece.quoted) for piece in pieces for char in piece.value.text]
-        return chars, self._joined(pieces)
+        return chars, joined(pieces)
 
     def number(self, expression: str) -> Value:
         """The value of an arithmetic expression as text."""
@@ -165,9 +157,9 @@ class Expander:
 
     def _look(self, part: Parameter) -> parameters.Looked:
         state = self.host.state
-        if "zsh" in state.options and part.name in state.variables:
-            if part.index or isinstance(state.variables[part.name].content, dict):
-                return parameters.Looked(unknown("arrays of zsh are not followed"), "arrays of zsh are not followed")
+        own = state.variables.get(part.name)
+        if "zsh" in state.options and own is not None and (part.index or isinstance(own.content, dict)):
+            return parameters.Looked(unknown("arrays of zsh are not followed"), "arrays of zsh are not followed")
         if not part.index:
             return parameters.scalar(part.name, state, self.host.script, self.host.sources)
         cell = state.variables.get(part.name)
@@ -227,7 +219,7 @@ class Expander:
             self.host.report_unset(part.name, True)
             return [self._piece(unknown(f"${part.name} is not set"), part)]
         if kind == "=":
-            value = self._joined(self._operand(part))
+            value = joined(self._operand(part))
             self.host.assign(part.name, value)
             return [self._piece(value, part)]
         return self._operand(part)
@@ -278,7 +270,7 @@ class Expander:
             return self._listed([Value("0")], part, "")
         if not isinstance(cell.content, dict) or cell.unsure or (cell.associative and len(cell.content) > 1):
             return [self._piece(unknown(operators.NOT_FOLLOWED), part)]
-        return self._listed([Value(str(key)) for key in sorted(cell.content, key=lambda key: (str(type(key)), key))], part, "")
+        return self._listed([Value(str(key)) for key in parameters.in_order(cell)], part)
 
     def _many_default(self, part: Parameter, found: parameters.Elements) -> list[Piece]:
         empty = not found.values or (part.operator.startswith(":") and len(found.values) == 1 and not found.values[0].text)
@@ -331,19 +323,13 @@ class Expander:
         if unsure and not any(UNKNOWN in value.text for value in values):
             values = [*values, unknown(unsure)]
         if part.quoted and star:
-            separator = self._ifs()[:1]
+            separator = separators(self.host.state)[:1]
             reason = next((value.unknown for value in values if value.unknown), "")
             return [Piece(Value(separator.join(value.text for value in values), reason), True)]
         pieces: list[Piece] = []
         for place, value in enumerate(values):
             pieces.append(Piece(value, part.quoted, not part.quoted, place < len(values) - 1))
         return pieces
-
-    def _ifs(self) -> str:
-        cell = self.host.state.variables.get("IFS")
-        if cell is None or cell.scalar is None:
-            return " \t\n"
-        return cell.scalar.text if cell.scalar.known else " \t\n"
 
     def _operate(self, part: Parameter, value: Value) -> Value:
         operator = part.operator
@@ -368,97 +354,12 @@ class Expander:
         cut = _slash(operand)
         chars, text = self.pattern(operand[:cut])
         pieces = self._pieces(self._tilde(parse_word(operand[cut + 1 :]), assignment=False))
-        replacement = self._joined(pieces)
+        replacement = joined(pieces)
         if not text.known or not replacement.known:
             return unknown(text.unknown or replacement.unknown)
         if any("&" in piece.value.text and not piece.quoted for piece in pieces):
             return unknown("'&' in a replacement means something else from bash 5.2 on")
         return operators.substitute(value, operator, chars, replacement.text)
-
-    def _joined(self, pieces: list[Piece]) -> Value:
-        texts: list[str] = []
-        for piece in pieces:
-            texts.append(piece.value.text + (" " if piece.ends_word else ""))
-        return Value("".join(texts), next((piece.value.unknown for piece in pieces if piece.value.unknown), ""))
-
-    def _split(self, pieces: list[Piece]) -> list[list[Piece]]:
-        """The pieces of each word, after splitting what unquoted expansions gave at the characters of IFS."""
-        ifs = self._ifs()
-        found: list[list[Piece]] = []
-        word: list[Piece] = []
-        never = "zsh" in self.host.state.options
-        for piece in pieces:
-            if never or not piece.split:
-                word.append(piece)
-            else:
-                word = self._split_piece(piece, ifs, word, found)
-            if piece.ends_word:
-                _finish(word, found)
-                word = []
-        _finish(word, found)
-        return found
-
-    @staticmethod
-    def _split_piece(piece: Piece, ifs: str, word: list[Piece], found: list[list[Piece]]) -> list[Piece]:
-        blanks = "".join(char for char in ifs if char in " \t\n")
-        others = "".join(char for char in ifs if char not in " \t\n")
-        text, start = piece.value.text, 0
-        if not ifs:
-            return [*word, piece]
-        place = 0
-        while place < len(text):
-            if text[place] not in ifs:
-                place += 1
-                continue
-            end, hard = place, False
-            while end < len(text) and (text[end] in blanks or (text[end] in others and not hard)):
-                hard = hard or text[end] in others
-                end += 1
-            if place > start:
-                word.append(piece._replace(value=Value(text[start:place], piece.value.unknown), ends_word=False))
-            elif hard and not word:
-                word.append(Piece(Value(""), True))
-            _finish(word, found)
-            word = []
-            start = place = end
-        if start < len(text):
-            word.append(piece._replace(value=Value(text[start:], piece.value.unknown), ends_word=False))
-        return word
-
-    def _files(self, words: list[list[Piece]]) -> list[Value]:
-        found: list[Value] = []
-        for word in words:
-            value = self._joined([piece._replace(ends_word=False) for piece in word])
-            chars = [(char, piece.quoted) for piece in word for char in piece.value.text]
-            if not value.known and "nullglob" in self.host.state.options and has_magic(chars):
-                found.append(unknown(value.unknown))
-            elif not value.known or "f" in self.host.state.options or not has_magic(chars):
-                found.append(value)
-            else:
-                found += self._matching(value, chars)
-        return found
-
-    def _matching(self, value: Value, chars: Chars) -> list[Value]:
-        state = self.host.state
-        absolute = value.text.startswith("/")
-        if not absolute and (UNKNOWN in state.directory or not state.directory):
-            return [unknown("a pattern for files of a directory that is not known")]
-        try:
-            files = find_files(chars, "/" if absolute else state.directory)
-        except Unsupported:
-            return [unknown("a pattern for files that is not followed")]
-        if not files.sure:
-            return [unknown("a pattern for files that cannot be looked at")]
-        if len(files.names) > 1:
-            return [unknown("a pattern that several files match")]
-        if files.names:
-            return [Value(files.names[0])]
-        return [] if "nullglob" in state.options else [value]
-
-
-def _finish(word: list[Piece], found: list[list[Piece]]) -> None:
-    if any(piece.quoted or piece.value.text for piece in word):
-        found.append(word)
 
 
 def _slash(operand: str) -> int:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from verl_doctor.job.model import UNKNOWN
 from verl_doctor.job.shell import syntax
 from verl_doctor.job.shell.conditions import invert
+from verl_doctor.job.shell.lexer import Token
 from verl_doctor.job.shell.patterns import Unsupported, matches
 from verl_doctor.job.shell.state import Reason, State, Value, merge, unknown
 
@@ -15,6 +17,16 @@ if TYPE_CHECKING:
     from verl_doctor.job.shell.run import Shell
 
 _MAX_TURNS = 400
+
+
+def condition_status(shell: Shell, statements: tuple[syntax.Statement, ...]) -> bool | None:
+    """The status of a condition."""
+    shell.exempt += 1
+    try:
+        shell.run_all(statements)
+    finally:
+        shell.exempt -= 1
+    return shell.state.status
 
 
 def run_case(shell: Shell, statement: syntax.Case) -> None:
@@ -34,11 +46,10 @@ def _item(shell: Shell, statement: syntax.Case, place: int, value: Value) -> Non
         if decided is None:
             text = f"{shell.text_of((syntax.Unparsed(statement.word.start, statement.word.end),))} is "
             text += shell.text_of((syntax.Unparsed(patterns[0].start, patterns[-1].end),))
-            rest = place + 1
             shell.either(
                 [
-                    (text, lambda: _body(shell, statement, rest - 1, value)),
-                    (f"not {text}", lambda: _item(shell, statement, rest, value)),
+                    (text, functools.partial(_body, shell, statement, place, value)),
+                    (f"not {text}", functools.partial(_item, shell, statement, place + 1, value)),
                 ],
                 shell.unit.line(statement.start),
             )
@@ -57,7 +68,7 @@ def _body(shell: Shell, statement: syntax.Case, place: int, value: Value) -> Non
         _item(shell, statement, place + 1, value)
 
 
-def _matches(shell: Shell, patterns: tuple[syntax.Token, ...], value: Value) -> bool | None:
+def _matches(shell: Shell, patterns: tuple[Token, ...], value: Value) -> bool | None:
     result: bool | None = False
     for token in patterns:
         chars, text = shell.expander.pattern(shell.raw(token))
@@ -140,7 +151,7 @@ def _turn(shell: Shell, body: Callable[[], None], exits: list[State]) -> bool:
 
 def _while(shell: Shell, statement: syntax.While, exits: list[State]) -> None:
     for _ in range(_MAX_TURNS):
-        status = shell.condition(statement.condition)
+        status = condition_status(shell, statement.condition)
         if shell.state.stopped:
             return
         status = invert(status) if statement.until else status

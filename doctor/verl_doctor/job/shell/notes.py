@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import TYPE_CHECKING
 
@@ -38,12 +39,17 @@ def looks_like_override(text: str) -> bool:
     return _OVERRIDE.match(text) is not None
 
 
+def _short(text: str) -> str:
+    """The text, cut, on one line and without credentials."""
+    return brief(text)[1:-1]
+
+
 def note_launch(shell: Shell, statement: syntax.Simple, words: list[Argument]) -> None:
     """The notes about one launch: its words, and what stands after it."""
     if words[0].text != "noglob":
         for token in statement.words:
             _note_word(shell, token)
-    for left, right in zip(words, words[1:]):
+    for left, right in itertools.pairwise(words):
         _note_split(shell, left, right)
     for word in words:
         _note_empty(shell, word)
@@ -58,11 +64,11 @@ def _note_word(shell: Shell, token: Token) -> None:
     danger = _glob_danger(shell)
     plain = _unquoted(raw)
     if danger and _OVERRIDE.match(raw) and has_magic([(char, quoted) for char, quoted in plain]):
-        shell.note("unquoted-list-glob", {"word": brief(raw), "shell": danger, "line": line}, location)
+        shell.note("unquoted-list-glob", {"word": _short(raw), "how": danger, "line": line}, location)
     found = _typographic(raw, plain)
     if found is not None:
         values = {
-            "word": brief(raw),
+            "word": _short(raw),
             "character": raw[found],
             "name": _NAMES[raw[found]],
             "line": line,
@@ -111,9 +117,9 @@ def _note_split(shell: Shell, left: Argument, right: Argument) -> None:
     opened = text.count("[") + text.count("{") - text.count("]") - text.count("}")
     if not (looks_like_override(text) and opened > 0 and re.search(r"[\]}]\s*$", following)) or looks_like_override(following):
         return
-    if text.endswith(",") or following.startswith(",") or text.endswith(("[", "{")):
+    if text.endswith((",", "[", "{")) or following.startswith(","):
         location = left.location or shell.here()
-        values = {"word": brief(f"{text} {following}"), "line": str(location.line)}
+        values = {"word": _short(text), "line": str(location.line)}
         shell.note("override-split", values, location)
 
 
@@ -122,7 +128,7 @@ def _note_empty(shell: Shell, word: Argument) -> None:
     names = shell.empty_words.get((word.text, str(word.location))) or shell.empty_words.get((word.text, ""))
     if match and names and ("." in match[1] or match[1].isupper() is False):
         location = word.location or shell.here()
-        values = {"word": match[1], "variable": ", ".join(sorted(names)), "line": str(location.line)}
+        values = {"word": match[1] + "=", "variable": ", ".join(sorted(names)), "line": str(location.line)}
         shell.note("empty-from-unset", values, location)
 
 
@@ -141,7 +147,7 @@ def _note_after(shell: Shell, statement: syntax.Simple) -> None:
             else:
                 break
         elif piped and token.kind == "word" and looks_like_override(text):
-            values = {"word": brief(text), "goes_to": _program(unit, tokens, place), "line": str(unit.line(token.start))}
+            values = {"word": _short(text), "goes_to": _program(unit, tokens, place), "line": str(unit.line(token.start))}
             shell.note("override-after-pipe", values, unit.location(token.start))
         last = token
         place += 1
@@ -152,7 +158,7 @@ def _program(unit: Unit, tokens: list[Token], place: int) -> str:
     """The command that a word behind a pipe goes to."""
     while place > 0 and tokens[place - 1].kind in ("word", "redirection"):
         place -= 1
-    return brief(unit.text[tokens[place].start : tokens[place].end])
+    return _short(unit.text[tokens[place].start : tokens[place].end])
 
 
 def _note_continuation(shell: Shell, unit: Unit, last: Token, place: int) -> None:
@@ -167,7 +173,7 @@ def _note_continuation(shell: Shell, unit: Unit, last: Token, place: int) -> Non
         return
     between = unit.text[last.end : tokens[lost].start]
     raw = unit.text[last.start : last.end]
-    values = {"word": brief(following), "line": str(unit.line(last.start))}
+    values = {"word": _short(following), "line": str(unit.line(last.start))}
     location = unit.location(tokens[lost].start)
     if re.match(r"(?:[ \t]*\\\n)+[ \t]*#", between):
         comment = last.end + between.index("#")

@@ -201,11 +201,10 @@ def _without_prompts(lines: list[str]) -> list[str]:
     for line in lines:
         prompt = _PROMPT.match(line)
         if prompt:
-            line = " " * prompt.end() + line[prompt.end() :]
+            kept.append(" " * prompt.end() + line[prompt.end() :])
         elif continues:
-            line = re.sub(r"\A([ \t]*)>(?= )", r"\1 ", line)
+            kept.append(re.sub(r"\A([ \t]*)>(?= )", r"\1 ", line))
         else:
-            line = ""
-        continues = line.rstrip(" ").endswith("\\")
-        kept.append(line)
+            kept.append("")
+        continues = kept[-1].rstrip(" ").endswith("\\")
     return kept

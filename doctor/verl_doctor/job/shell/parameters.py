@@ -104,12 +104,17 @@ def elements(name: str, state: State, sources: list[str]) -> Elements:
         looked = implicit(name, state)
         return Elements([looked.value] if looked.value else [], looked.unsure)
     if isinstance(cell.content, dict):
-        keys = cell.content if cell.associative else sorted(cell.content)
-        values = [cell.content[key] for key in keys]  # type: ignore[index]
+        values = [cell.content[key] for key in in_order(cell)]
         if cell.associative and len(values) > 1:
             return Elements([unknown(f"the order of {name} is not known")], f"the order of {name} is not known")
         return Elements(values, cell.unsure)
     return Elements([cell.content] if cell.content is not None else [], cell.unsure)
+
+
+def in_order(cell: Cell) -> list[int | str]:
+    """The keys of an array, in the order in which bash goes through them (of an associative one that is not known)."""
+    keys = cell.content if isinstance(cell.content, dict) else {}
+    return sorted(keys, key=lambda key: (key if isinstance(key, int) else 0, str(key)))
 
 
 def element(cell: Cell | None, key: int | str) -> Looked:
@@ -123,5 +128,5 @@ def element(cell: Cell | None, key: int | str) -> Looked:
     if isinstance(cell.content, dict):
         if isinstance(key, int) and key < 0:
             key += max((number for number in cell.content if isinstance(number, int)), default=-1) + 1
-        return Looked(cell.content.get(key))  # type: ignore[call-overload]
+        return Looked(cell.content.get(key))
     return Looked(cell.content if key in (0, -1, "0") else None)

@@ -42,23 +42,28 @@ def printf(words: list[Argument]) -> Value:
     template, values = unescape_ansi(words[0].text), [word.text for word in words[1:]]
     result: list[str] = []
     while True:
-        used = 0
-
-        def fill(match: re.Match[str]) -> str:
-            nonlocal used
-            if match[0] == "%%":
-                return "%"
-            text = values[used] if used < len(values) else ("0" if match[4] in ("d", "i") else "")
-            used += 1
-            return _formatted(match, text)
-
-        piece = _FORMAT.sub(fill, template)
+        piece, used = _filled(template, values)
         if "\0" in piece:
             return unknown("the format of printf is not followed")
         result.append(piece)
         values = values[used:]
         if not values or not used:
             return Value("".join(result), _reason(words))
+
+
+def _filled(template: str, values: list[str]) -> tuple[str, int]:
+    """The format with values, and how many it took; a null character stands where it is not followed."""
+    used = 0
+
+    def fill(match: re.Match[str]) -> str:
+        nonlocal used
+        if match[0] == "%%":
+            return "%"
+        text = values[used] if used < len(values) else ("0" if match[4] in ("d", "i") else "")
+        used += 1
+        return _formatted(match, text)
+
+    return _FORMAT.sub(fill, template), used
 
 
 def _formatted(match: re.Match[str], text: str) -> str:

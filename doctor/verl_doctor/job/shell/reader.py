@@ -9,10 +9,11 @@ from verl_doctor.errors import BadInput
 from verl_doctor.job.model import Variable
 from verl_doctor.job.shell.commands import MAX_SCRIPT_BYTES, decode
 from verl_doctor.job.shell.expand import absolute
+from verl_doctor.job.shell.inherited import starting_state
 from verl_doctor.job.shell.model import Script
 from verl_doctor.job.shell.notes import note_late_exports
 from verl_doctor.job.shell.outer import MARKDOWN_SUFFIXES, YAML_SUFFIXES, Block, markdown_blocks, yaml_blocks
-from verl_doctor.job.shell.run import OutOfSteps, Shell, starting_state
+from verl_doctor.job.shell.run import OutOfSteps, Shell
 from verl_doctor.job.shell.unit import Unit
 from verl_doctor.job.variables import brief
 from verl_doctor.report import Location

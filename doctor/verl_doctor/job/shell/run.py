@@ -7,14 +7,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from verl_doctor.job.model import UNKNOWN, Argument, Variable
-from verl_doctor.job.shell import braces, builtins, commands, notes, scan, syntax
+from verl_doctor.job.model import UNKNOWN, Argument, ScriptNote
+from verl_doctor.job.shell import braces, builtins, calls, commands, control, declarations, notes, scan, syntax
 from verl_doctor.job.shell.assignments import Assigner, is_assignment
-from verl_doctor.job.shell.conditions import DoubleBracket, invert
+from verl_doctor.job.shell.conditions import DoubleBracket
 from verl_doctor.job.shell.expand import Expander
 from verl_doctor.job.shell.launches import exported, is_launch
-from verl_doctor.job.shell.model import Script, ScriptLaunch, ScriptNote
-from verl_doctor.job.shell.state import Cell, Reason, State, Value, merge, unknown
+from verl_doctor.job.shell.lexer import Token
+from verl_doctor.job.shell.model import Script, ScriptLaunch
+from verl_doctor.job.shell.state import Array, Cell, Reason, State, Value, merge, unknown
 from verl_doctor.job.shell.syntax import Statement
 from verl_doctor.job.shell.unit import Unit
 from verl_doctor.job.shell.words import Command
@@ -22,8 +23,6 @@ from verl_doctor.job.variables import brief
 from verl_doctor.report import Location
 
 MAX_STEPS = 60_000
-MAX_CALLS = 25
-_MAX_TURNS = 300
 _WORD_LIMIT = 200_000
 
 
@@ -101,7 +100,10 @@ class Shell:
         if self.steps > MAX_STEPS:
             self.last_line = self.here().line or 1
             raise OutOfSteps
-        _RUNNERS[type(statement)](self, statement)
+        if isinstance(statement, syntax.Simple):
+            self.simple(statement)
+        else:
+            control.RUNNERS[type(statement)](self, statement)
 
     # Branches
 
@@ -129,7 +131,7 @@ class Shell:
     def join(self, ends: list[State], line: int, conditions: list[str] | None = None) -> None:
         """One state out of several that may be the present one."""
         reason = f"set differently in the branches of line {line}"
-        labels = {id(end): condition for end, condition in zip(ends, conditions or [])}
+        labels = {id(end): condition for end, condition in zip(ends, conditions or [], strict=False)}
         running = [end for end in ends if not end.stopped]
         leaving = [end for end in ends if end.stopped and end.stopped != "exit"]
         if not running and leaving:
@@ -169,9 +171,9 @@ class Shell:
             try:
                 self._command(statement)
             except scan.Unclosed:
-                self.unparsed(syntax.Unparsed(statement.start, statement.end))
+                control.unparsed(self, syntax.Unparsed(statement.start, statement.end))
 
-    def raw(self, token: syntax.Token) -> str:
+    def raw(self, token: Token) -> str:
         """The text of a token."""
         return self.unit.text[token.start : token.end]
 
@@ -206,13 +208,13 @@ class Shell:
             else:
                 self.finish(True)
 
-    def _alternatives(self, token: syntax.Token) -> tuple[str, tuple[tuple[str, dict[int, Value]], ...]] | None:
+    def _alternatives(self, token: Token) -> tuple[str, tuple[tuple[str, Array], ...]] | None:
         """What the array may be that a command starts with, when branches set it differently."""
         match = re.fullmatch(r'"?\$\{([A-Za-z_]\w*)\[@\]\}"?', self.raw(token))
         cell = self.state.variables.get(match[1]) if match else None
         return (match[1], cell.alternatives) if match and cell is not None and cell.alternatives else None
 
-    def _choose(self, statement: syntax.Simple, name: str, content: dict[int, Value]) -> Callable[[], None]:
+    def _choose(self, statement: syntax.Simple, name: str, content: Array) -> Callable[[], None]:
         def run() -> None:
             self.state.variables[name] = Cell(content, location=self.state.variables[name].location)
             self._command(statement)
@@ -220,9 +222,9 @@ class Shell:
         return run
 
     @contextmanager
-    def _prefixed(self, tokens: tuple[syntax.Token, ...]) -> Iterator[None]:
+    def _prefixed(self, tokens: tuple[Token, ...]) -> Iterator[None]:
         """Variables set for one command only."""
-        before = {}
+        before: dict[str, Cell | None] = {}
         for token in tokens:
             raw = self.raw(token)
             self.note_credential(token)
@@ -239,11 +241,11 @@ class Shell:
                 else:
                     self.state.variables[name] = cell
 
-    def _words(self, tokens: tuple[syntax.Token, ...]) -> list[Argument]:
+    def _words(self, tokens: tuple[Token, ...]) -> list[Argument]:
         words: list[Argument] = []
         name = self.raw(tokens[0])
-        declares = name in builtins.DECLARATIONS or (
-            name in ("command", "builtin") and len(tokens) > 1 and self.raw(tokens[1]) in builtins.DECLARATIONS
+        declares = name in declarations.DECLARATIONS or (
+            name in ("command", "builtin") and len(tokens) > 1 and self.raw(tokens[1]) in declarations.DECLARATIONS
         )
         size = 0
         for token in tokens:
@@ -262,18 +264,18 @@ class Shell:
             raise OutOfSteps
         return words
 
-    def note_credential(self, token: syntax.Token) -> None:
+    def note_credential(self, token: Token) -> None:
         """Look for a credential in a word as written."""
         name, equals, rest = self.raw(token).partition("=")
         if equals and re.fullmatch(r"[+~]{0,2}[\w.@/\-]+", name):
             notes.note_credential(self, name.lstrip("+~"), rest, token.start)
         else:
-            notes.note_credential(self, "word", self.raw(token), token.start)
+            notes.note_credential(self, "an argument", self.raw(token), token.start)
 
     def _declared(self, raw: str, location: Location) -> list[Argument]:
         """An assignment after `export` and the like: arrays are left as written, other values are expanded but not split."""
         if re.match(r"[A-Za-z_]\w*\+?=\(", raw):
-            return [Argument(raw, location, builtins.AS_WRITTEN)]
+            return [Argument(raw, location, declarations.AS_WRITTEN)]
         words = []
         choices = braces.expand(raw)
         if len(choices) > 1:  # no longer taken for an assignment, so it is split like any word
@@ -291,56 +293,11 @@ class Shell:
         if UNKNOWN in name:
             self.external(words, statement)
         elif name in self.state.functions:
-            self.call(name, words[1:])
+            calls.call(self, name, words[1:])
         elif name in builtins.BUILTINS:
             builtins.BUILTINS[name](self, words, statement)
         else:
             self.external(words, statement)
-
-    def call(self, name: str, arguments: list[Argument]) -> None:
-        """Run a function of the script."""
-        body = self.state.functions[name]
-        if body is None or self.calls >= MAX_CALLS:
-            self.note("undecidable", {"word": name, "line": str(self.here().line)})
-            self.state.status = None
-            return
-        unit, function = body  # type: ignore[misc]
-        positional, unsure = self.state.positional, self.state.positional_unsure
-        self.state.positional, self.state.positional_unsure = [Value(word.text, word.unknown) for word in arguments], ""
-        self.assigner.frames.append({})
-        parked, self.parked = self.parked, []
-        line = self.here().line or 1
-        self.calls += 1
-        self.units.append(unit)
-        before = self.position
-        try:
-            self.run(function)
-        finally:
-            self.units.pop()
-            self.calls -= 1
-            self.position = before
-        ends = [self.state, *(end for end in self.parked if end.stopped == "return")]
-        rest = [end for end in self.parked if end.stopped != "return"]
-        self.parked = parked
-        for end in ends:
-            if end.stopped == "return":
-                end.stopped = ""
-        self.parked += rest
-        self.join(ends, line)
-        self.assigner.leave_function()
-        self.state.positional, self.state.positional_unsure = positional, unsure
-        if self.state.status is False:
-            self.finish(False)
-
-    def read_text(self, text: str) -> None:
-        """Go through a text that the present command made (`eval`)."""
-        if self.calls >= MAX_CALLS:
-            self.note("undecidable", {"word": "eval", "line": str(self.here().line)})
-            self.state.status = None
-            return
-        self.calls += 1
-        self.read(Unit(text, outer=self.unit, offset=self.position))
-        self.calls -= 1
 
     def external(self, words: list[Argument], statement: syntax.Simple) -> None:
         """A command that is not run: a launch, another script, or one of the few whose output is known."""
@@ -384,19 +341,6 @@ class Shell:
             raise OutOfSteps
         self.state.output = Value(before.text + value.text, before.unknown or value.unknown)
 
-    def pipeline(self, statement: syntax.Pipeline) -> None:
-        """Each command runs in a shell of its own; only the last prints."""
-        outcome: bool | None = True
-        output = self.state.output
-        for place, part in enumerate(statement.parts):
-            last = place == len(statement.parts) - 1
-            self.subshell(lambda part=part: self.run(part), captures=last and output is not None)  # type: ignore[misc]
-            if last:
-                outcome = self.state.status if outcome or "pipefail" not in self.state.options else None
-            elif self.state.status is not True:
-                outcome = None
-        self.finish(outcome)
-
     def subshell(self, body: Callable[[], None], *, captures: bool) -> None:
         """Run statements of which only the status and the output are kept."""
         outer, parked = self.state, self.parked
@@ -413,114 +357,6 @@ class Shell:
         if captures and outer.output is not None:
             outer.output = inner.output
 
-    def and_or(self, statement: syntax.AndOr) -> None:
-        """`&&` and `||`."""
-        self.exempt += 1
-        try:
-            self.run(statement.left)
-        finally:
-            self.exempt -= 1
-        if self.state.stopped:
-            return
-        wanted = statement.operator == "&&"
-        status = self.state.status
-        if status is not None:
-            if status is wanted:
-                self.run(statement.right)
-            return
-        condition = self.text_of((statement.left,))
-        otherwise = f"not {condition}"
-        if not wanted:
-            condition, otherwise = otherwise, condition
-
-        def skip() -> None:
-            self.state.status = not wanted
-
-        self.either([(condition, lambda: self.run(statement.right)), (otherwise, skip)], self.unit.line(statement.start))
-
-    def negated(self, statement: syntax.Not) -> None:
-        """`!`."""
-        self.exempt += 1
-        try:
-            self.run(statement.body)
-        finally:
-            self.exempt -= 1
-        self.state.status = invert(self.state.status)
-
-    def background(self, statement: syntax.Background) -> None:
-        """`&`."""
-        self.subshell(lambda: self.run(statement.body), captures=self.state.output is not None)
-        self.state.status = True
-
-    def group(self, statement: syntax.Group) -> None:
-        """`{ }` and `( )`."""
-        if statement.subshell:
-            self.subshell(lambda: self.run_all(statement.body), captures=self.state.output is not None)
-            self.finish(self.state.status)
-        else:
-            self.run_all(statement.body)
-
-    def condition(self, statements: tuple[Statement, ...]) -> bool | None:
-        """The status of a condition."""
-        self.exempt += 1
-        try:
-            self.run_all(statements)
-        finally:
-            self.exempt -= 1
-        return self.state.status
-
-    def conditional(self, statement: syntax.If) -> None:
-        """`if`."""
-        self._branch(statement, 0)
-
-    def _branch(self, statement: syntax.If, place: int) -> None:
-        if place == len(statement.branches):
-            self.state.status = True
-            self.run_all(statement.otherwise)
-            return
-        condition, body = statement.branches[place]
-        status = self.condition(condition)
-        if self.state.stopped:
-            return
-        if status is True:
-            self.run_all(body)
-        elif status is False:
-            self._branch(statement, place + 1)
-        else:
-            text = self.text_of(condition)
-            paths: list[tuple[str, Callable[[], None]]] = [
-                (text, lambda: self.run_all(body)),
-                (f"not {text}", lambda: self._branch(statement, place + 1)),
-            ]
-            self.either(paths, self.unit.line(condition[0].start))
-
-    def case(self, statement: syntax.Case) -> None:
-        """`case`."""
-        from verl_doctor.job.shell.loops import run_case
-
-        run_case(self, statement)
-
-    def loop(self, statement: syntax.For | syntax.While) -> None:
-        """`for`, `while` and `until`."""
-        from verl_doctor.job.shell.loops import run_loop
-
-        run_loop(self, statement)
-
-    def define(self, statement: syntax.Function) -> None:
-        """A function is kept with the text that it stands in."""
-        self.state.functions[statement.name] = (self.unit, statement.body)
-        self.state.status = True
-
-    def unparsed(self, statement: syntax.Unparsed) -> None:
-        """Text that the grammar does not accept: nothing is known of it or of the variables in it."""
-        text = self.unit.text[statement.start : statement.end]
-        reason = f"line {self.unit.line(statement.start)} cannot be parsed"
-        for name in re.findall(r"([A-Za-z_]\w*)\+?=", text):
-            self.assign(name, unknown(reason))
-        line = str(self.unit.line(statement.start))
-        self.note("undecidable", {"word": "syntax", "line": line}, self.unit.location(statement.start))
-        self.state.status = None
-
     # What the expander asks for
 
     def assign(self, name: str, value: Value) -> None:
@@ -528,33 +364,8 @@ class Shell:
         self.assigner.put(name, value, self.here())
 
     def run_substitution(self, command: Command) -> Value:
-        """What the commands of a `$(...)` print, without the newlines at the end."""
-        if self.calls >= MAX_CALLS:
-            return unknown("nested too deep to be followed")
-        file = re.fullmatch(r"\s*<\s*(\S+)\s*", command.text)
-        if file:
-            return unknown(f"the content of {brief(file[1])} is not read")
-        unit = Unit(command.text, outer=self.unit, offset=self.position)
-        outer = self.state
-
-        def body() -> None:
-            self.state.output = Value("")
-            self.read(unit)
-            collected.append(self.state.output or Value(""))
-
-        collected: list[Value] = []
-        saved, options = self.exempt, outer.options
-        self.calls += 1
-        outer_output, outer.output = outer.output, None
-        try:
-            outer.options = options - {"e"}
-            self.subshell(body, captures=False)
-        finally:
-            outer.output, outer.options = outer_output, options
-            self.exempt = saved
-            self.calls -= 1
-        value = collected[0]
-        return Value(value.text.rstrip("\n"), value.unknown)
+        """What a command substitution prints."""
+        return calls.run_substitution(self, command)
 
     def report_unset(self, name: str, message: bool) -> None:
         """A variable without a value under `set -u`, or `${name:?message}`: bash stops here."""
@@ -576,30 +387,3 @@ class Shell:
 def _takes_output(raw: str) -> bool:
     """Whether a redirection moves the standard output."""
     return re.match(r"1?>>?\|?(?!&1)|1?>&(?!1)|&>", raw) is not None
-
-
-_RUNNERS: dict[type, Callable[..., None]] = {
-    syntax.Simple: Shell.simple,
-    syntax.Pipeline: Shell.pipeline,
-    syntax.AndOr: Shell.and_or,
-    syntax.Not: Shell.negated,
-    syntax.Background: Shell.background,
-    syntax.If: Shell.conditional,
-    syntax.While: Shell.loop,
-    syntax.For: Shell.loop,
-    syntax.Case: Shell.case,
-    syntax.Function: Shell.define,
-    syntax.Group: Shell.group,
-    syntax.Unparsed: Shell.unparsed,
-}
-
-
-def starting_state(arguments: list[str], environment: dict[str, Variable], directory: str) -> State:
-    """The state that bash starts a script with."""
-    from verl_doctor.job.shell.inherited import cell_of
-
-    variables: dict[str, Cell] = {}
-    for name, variable in environment.items():
-        if re.fullmatch(r"[A-Za-z_]\w*", name) and name not in ("_", "SHLVL", "OLDPWD", "IFS", "OPTIND"):
-            variables[name] = cell_of(variable)
-    return State(variables=variables, positional=[Value(text) for text in arguments], directory=directory)

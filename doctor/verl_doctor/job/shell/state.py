@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from verl_doctor.job.model import UNKNOWN, Variable
 from verl_doctor.report import Location
+
+if TYPE_CHECKING:
+    from verl_doctor.job.shell.syntax import Statement
+    from verl_doctor.job.shell.unit import Unit
 
 
 class Value(NamedTuple):
@@ -29,15 +33,18 @@ def unknown(reason: str) -> Value:
 _MAX_ALTERNATIVES = 4
 
 
+Array = dict[int | str, Value]
+
+
 @dataclass(frozen=True)
 class Cell:
-    """A variable. `content` is None when it is declared but not set, a dict for an array (keys are text when `associative`).
+    """A variable. `content` is None when it is declared but not set; the keys of an array are text when it is `associative`.
 
     `unsure` says why the array may have more or fewer elements, or why the variable may be unset. `inherited` is the
     variable of the environment that it still is. `alternatives` are the arrays that it may be, each with its condition.
     """
 
-    content: Value | dict[int, Value] | dict[str, Value] | None
+    content: Value | Array | None
     exported: bool = False
     location: Location | None = None
     associative: bool = False
@@ -46,7 +53,7 @@ class Cell:
     readonly: bool = False
     unsure: str = ""
     inherited: Variable | None = None
-    alternatives: tuple[tuple[str, dict[int, Value]], ...] = ()
+    alternatives: tuple[tuple[str, Array], ...] = ()
 
     @property
     def scalar(self) -> Value | None:
@@ -55,21 +62,30 @@ class Cell:
             return self.content
         if self.unsure:
             return unknown(self.unsure)
-        return self.content.get("0" if self.associative else 0)  # type: ignore[call-overload,no-any-return]
+        return self.content.get("0" if self.associative else 0)
+
+
+class Function(NamedTuple):
+    """A function of the script, with the text that it stands in."""
+
+    unit: Unit
+    body: Statement
 
 
 @dataclass
 class State:
-    """A state of the shell. `stopped` is `exit`, `return`, `break` or `continue` while statements are skipped; `levels` how far.
+    """A state of the shell.
 
+    `stopped` is `exit`, `return`, `break` or `continue` while statements are skipped, and `levels` how many loops are left.
     `status` is whether the last command succeeded, None when that cannot be known. `output` is what was printed inside a
-    command substitution. `unseen` says why any variable may have been set or changed.
+    command substitution. `functions` are None where it is not known which one it is. `unseen` says why any variable may have
+    been set or changed.
     """
 
     variables: dict[str, Cell]
     positional: list[Value]
     directory: str
-    functions: dict[str, object] = field(default_factory=dict)
+    functions: dict[str, Function | None] = field(default_factory=dict)
     options: frozenset[str] = frozenset()
     status: bool | None = True
     output: Value | None = None
@@ -126,8 +142,10 @@ def _merge_cells(left: Cell | None, right: Cell | None, why: Reason) -> Cell:
     if left is None or right is None:
         present = left or right
         assert present is not None
+        if present.content is None:
+            return present
         if isinstance(present.content, dict):
-            empty: dict[int, Value] | dict[str, Value] = {}
+            empty: Array = {}
             return _merge_arrays(present, replace(present, content=empty), Reason(reason))
         return replace(present, content=unknown(reason), unsure=present.unsure or reason, inherited=None)
     exported = left.exported or right.exported
@@ -153,9 +171,9 @@ def _merge_arrays(left: Cell, right: Cell, why: Reason) -> Cell:
     first, second = list(left.content.values()), list(right.content.values())
     cell = replace(left, inherited=None, alternatives=_alternatives(left, right, why))
     if left.content.keys() == right.content.keys():
-        pairs = zip(left.content.items(), second)
+        pairs = zip(left.content.items(), second, strict=True)
         same = {key: one if one == other else _either(one, other, reason) for (key, one), other in pairs}
-        return replace(cell, content=same, unsure=unsure)  # type: ignore[arg-type]
+        return replace(cell, content=same, unsure=unsure)
     start = _common(first, second)
     end = _common(first[start:][::-1], second[start:][::-1])
     middle = first[start : len(first) - end] + second[start : len(second) - end]
@@ -163,10 +181,10 @@ def _merge_arrays(left: Cell, right: Cell, why: Reason) -> Cell:
     return replace(cell, content=dict(enumerate(words)), unsure=unsure or reason)
 
 
-def _alternatives(left: Cell, right: Cell, why: Reason) -> tuple[tuple[str, dict[int, Value]], ...]:
+def _alternatives(left: Cell, right: Cell, why: Reason) -> tuple[tuple[str, Array], ...]:
     if not (why.left and why.right):
         return ()
-    found: list[tuple[str, dict[int, Value]]] = []
+    found: list[tuple[str, Array]] = []
     for cell, label in ((left, why.left), (right, why.right)):
         for condition, content in cell.alternatives or (("", cell.content),):
             if isinstance(content, dict) and all(content != other for _, other in found):

@@ -5,8 +5,7 @@ from __future__ import annotations
 import bisect
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Union
+from dataclasses import dataclass
 
 import tree_sitter
 import tree_sitter_bash
@@ -67,7 +66,7 @@ class Background:
 
 @dataclass(frozen=True)
 class If:
-    """Branches as (condition, body); the body of the last may stand alone (`else`, with an empty condition)."""
+    """`if` and `elif` as (condition, body), and the body of `else`."""
 
     start: int
     end: int
@@ -137,16 +136,16 @@ class Unparsed:
     end: int
 
 
-Statement = Union[Simple, Pipeline, AndOr, Not, Background, If, While, For, Case, Function, Group, Unparsed]
+Statement = Simple | Pipeline | AndOr | Not | Background | If | While | For | Case | Function | Group | Unparsed
 
 
 @dataclass(frozen=True)
 class Tree:
-    """The statements of a text with what they are made of. `offset` is where the text starts in the outer one."""
+    """The statements of a text with what they are made of."""
 
     text: str
     lexed: Lexed
-    statements: tuple[Statement, ...] = field(default=())
+    statements: tuple[Statement, ...]
 
 
 @functools.cache
@@ -201,7 +200,7 @@ class _Reader:
         last = bisect.bisect_left(self.starts, end)
         return tuple(token for token in self.tokens[first:last] if token.kind == "word")
 
-    def _command(self, node: tree_sitter.Node, depth: int) -> Statement:
+    def _command(self, node: tree_sitter.Node, _depth: int) -> Statement:
         first = last = bisect.bisect_left(self.starts, node.start_byte)
         while first > 0 and self.tokens[first - 1].kind == "redirection":
             first -= 1
@@ -250,7 +249,8 @@ class _Reader:
         return Function(node.start_byte, node.end_byte, text, self.statement(body, depth + 1))
 
     def _if_statement(self, node: tree_sitter.Node, depth: int) -> Statement:
-        branches, otherwise = [], ()
+        branches: list[tuple[tuple[Statement, ...], tuple[Statement, ...]]] = []
+        otherwise: tuple[Statement, ...] = ()
         own = [child for child in node.children if child.type not in ("elif_clause", "else_clause")]
         branches.append(self._branch(own, depth))
         for child in node.children:
@@ -295,10 +295,7 @@ class _Reader:
 
     def _case_statement(self, node: tree_sitter.Node, depth: int) -> Statement:
         word = self.words_between(node.start_byte, node.end_byte)[0]
-        items = []
-        for child in node.children:
-            if child.type == "case_item":
-                items.append(self._case_item(child, depth))
+        items = [self._case_item(child, depth) for child in node.children if child.type == "case_item"]
         return Case(node.start_byte, node.end_byte, word, tuple(items))
 
     def _case_item(self, node: tree_sitter.Node, depth: int) -> tuple[tuple[Token, ...], tuple[Statement, ...], str]:

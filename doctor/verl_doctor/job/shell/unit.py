@@ -13,8 +13,8 @@ from verl_doctor.report import Location
 class Unit:
     """A script, a block of an outer file, or the text of a substitution inside another unit.
 
-    A script has `file`, the line and the indentation that its text starts at; a part of one (a substitution, the text of `eval`)
-    has `outer`, and all of it is where its `offset` there is.
+    A script has `file`, the line and the indentation that its text starts at. A part of one (a substitution, the text of
+    `eval`) has `outer`, and all of it is where its `offset` there is.
     """
 
     text: str

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Union
 
 from verl_doctor.job.shell import scan
 from verl_doctor.job.shell.lexer import is_double
@@ -56,7 +55,7 @@ class Process:
     quoted: bool = False
 
 
-Part = Union[Literal, Parameter, Command, Arithmetic, Process]
+Part = Literal | Parameter | Command | Arithmetic | Process
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[0-9]+|[@*#?$!\-]")
 _SIMPLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[0-9@*#?$!\-]")

@@ -1,18 +1,46 @@
-"""Random scripts of the subset of bash that the reader follows, and what bash makes of them."""
+"""Random scripts of the subset of bash that the reader follows: the words and variables must be those that bash passes."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import random
+import re
+import shutil
 import signal
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from verl_doctor.job.model import UNKNOWN, Source
+from verl_doctor.job.shell import read_script
+from verl_doctor.job.variables import make_variable
+from verl_doctor.secrets import Secret
+
 NAMES = ("A", "B", "C", "LONG_name")
 ARRAYS = ("LIST", "MORE")
-TEXTS = ("x", "a.b=1", "trainer.logger=", "x y", "", "a/b/c.tar.gz", "7", "0", "-1", "k=v", "  lead", "p,q:r", "Hello", "*", "[x]", "a'b")
+TEXTS = (
+    "x",
+    "a.b=1",
+    "trainer.logger=",
+    "x y",
+    "",
+    "a/b/c.tar.gz",
+    "7",
+    "0",
+    "-1",
+    "k=v",
+    "  lead",
+    "p,q:r",
+    "Hello",
+    "*",
+    "[x]",
+    "a'b",
+)
 PATTERNS = ("*", "a*", "*b", "?", "[a-c]*", "x", "*.gz", "*/", "[!a]*", "", "'*'", "a*b", "*.*")
 ENTRY = "python3 -m verl.trainer.main_ppo"
 
@@ -44,13 +72,17 @@ class Writer:
             return dice.choice(simple)
         left, right = self.number(depth + 1), self.number(depth + 1)
         operator = dice.choice(["+", "-", "*", "<", "<=", "==", "!=", "&&", "||", "&", "|", "^", "<<", ">>", ">", ">="])
-        form = dice.choice(["{l} {o} {r}", "({l}{o} {r})", "{l} ? {r} : 4", "-{l}", "!{l}", "({l} {o} {r}) / 3", "{l} % 5", "{l} ** 2"])
+        form = dice.choice(
+            ["{l} {o} {r}", "({l}{o} {r})", "{l} ? {r} : 4", "-{l}", "!{l}", "({l} {o} {r}) / 3", "{l} % 5", "{l} ** 2"]
+        )
         return form.format(l=left, o=operator, r=right)
 
     def parameter(self) -> str:
         """`$name` or `${...}`, not quoted."""
         dice, name = self.dice, self.dice.choice([*NAMES, "1", "2", "UNSET", "N"])
-        operator = dice.choice([":-", "-", ":+", "+", "#", "##", "%", "%%", "/", "//", "^^", ",,", "^", ",", ":", "", "", "", "len", "/#", "/%"])
+        operator = dice.choice(
+            [":-", "-", ":+", "+", "#", "##", "%", "%%", "/", "//", "^^", ",,", "^", ",", ":", "", "", "", "len", "/#", "/%"]
+        )
         if operator == "":
             return dice.choice([f"${name}", f"${{{name}}}"])
         if operator == "len":
@@ -80,7 +112,26 @@ class Writer:
         dice = self.dice
         roll = dice.random()
         if roll < 0.3:
-            return self.pick("a", "b.c=", "x1", "_", "[1,2]", "a=b", "%", "key=", "+k=", "\\ ", "\\$", "\\\\", "@", ":", ",", "\\\n", "{a", "}")
+            return self.pick(
+                "a",
+                "b.c=",
+                "x1",
+                "_",
+                "[1,2]",
+                "a=b",
+                "%",
+                "key=",
+                "+k=",
+                "\\ ",
+                "\\$",
+                "\\\\",
+                "@",
+                ":",
+                ",",
+                "\\\n",
+                "{a",
+                "}",
+            )
         if roll < 0.42:
             return quote(dice.choice(TEXTS))
         if roll < 0.58:
@@ -94,11 +145,27 @@ class Writer:
             return self.pick("$(echo one two)", '"$(printf \'%s-\' a "$A")"', "`echo back`", "$(basename a/b.py .py)", '"$(dirname x/y/z)"',
                              "$(seq 1 3)", '"$(echo "$A" "$B")"', "$(f1 z 2>/dev/null)" if self.functions and not self.in_function else "$(echo f)")  # fmt: skip
         if roll < 0.93:
-            return self.pick("{a,b}", "{1..3}", "{x,y}z", "{a,b{c,d}}", "$'t\\tn'", "$\"loc\"", "{$A,q}", '{"a b",c}')
+            return self.pick("{a,b}", "{1..3}", "{x,y}z", "{a,b{c,d}}", "$'t\\tn'", '$"loc"', "{$A,q}", '{"a b",c}')
         return self.arrays()
 
     def inner(self) -> str:
-        return self.pick("t", " ", "$A", "${B:-d e}", "'", "\\\"", "\\$A", "$((1 + 2))", "$(echo i)", "[1]", "${C%x}", "$1", "~", "*", "${LONG_name:+alt \"q\"}")
+        return self.pick(
+            "t",
+            " ",
+            "$A",
+            "${B:-d e}",
+            "'",
+            '\\"',
+            "\\$A",
+            "$((1 + 2))",
+            "$(echo i)",
+            "[1]",
+            "${C%x}",
+            "$1",
+            "~",
+            "*",
+            '${LONG_name:+alt "q"}',
+        )
 
     def word(self, *, split: bool = True) -> str:
         text = "".join(self.piece(split=split) for _ in range(self.dice.choice([1, 1, 1, 2, 2, 3])))
@@ -115,7 +182,7 @@ class Writer:
             f"[ -z {first} ]", f"[ -n {first} ]", f"[ {first} = {second} ]", f"[ {first} != {second} ]", f"[[ {first} == {self.pick('a*', '*x*', '?', '[0-9]*', second)} ]]",
             f"[[ -n {self.parameter()} && {first} != x ]]", f"[ {number} -gt 3 ]", f"(( {self.number()} ))", "true", "false", f"! [ -n {first} ]", f"[[ {first} =~ ^[a-z]+ ]]",
             f"[[ ! {first} == x || -z {second} ]]", f"[ {first} = x -o -n {second} ]", f"test {number} -le 5", "[ $# -gt 1 ]", f"[ {first} == {self.parameter()} ]",
-            f'[ -n "${{LIST[*]}}" ]', "[ -d / ]", "[ -f /no/such/file ]", f"[[ {number} -lt 4 ]]", f"[[ {first} < zz ]]" if False else "true",
+            '[ -n "${LIST[*]}" ]', "[ -d / ]", "[ -f /no/such/file ]", f"[[ {number} -lt 4 ]]",
         )  # fmt: skip
 
     def block(self, indent: str) -> str:
@@ -153,22 +220,44 @@ class Writer:
 
     def _export(self, _indent: str) -> str:
         name = self.name()
-        return self.pick(f"export {name}", f"export {name}={self.word(split=False)}", f"export {name}=1 B={self.word(split=False)}", f"export -n {name}", f"declare -x {name}={self.word(split=False)}")
+        return self.pick(
+            f"export {name}",
+            f"export {name}={self.word(split=False)}",
+            f"export {name}=1 B={self.word(split=False)}",
+            f"export -n {name}",
+            f"declare -x {name}={self.word(split=False)}",
+        )
 
     def _append(self, _indent: str) -> str:
         return f"{self.name()}+={self.word(split=False)}"
 
     def _set(self, _indent: str) -> str:
-        return self.pick(f"set -- {self.words()}", "shift || true", f"set -- {self.word()} \"$@\"", "shift 2 || true")
+        return self.pick(f"set -- {self.words()}", "shift || true", f'set -- {self.word()} "$@"', "shift 2 || true")
 
     def _unset(self, _indent: str) -> str:
         return self.pick(f"unset {self.name()}", f"unset {self.dice.choice(ARRAYS)}", "unset 'LIST[0]'")
 
     def _declare(self, _indent: str) -> str:
-        return self.pick(f"declare -i N=$((({self.number()}) % 100))", "N=$((N + 1))", f"M=$(({self.number()}))", "((N++))", "((M = N * 2, N += 1)) || true", "let N=N+2", ": ${B:=fallback}", "M=7")
+        return self.pick(
+            f"declare -i N=$((({self.number()}) % 100))",
+            "N=$((N + 1))",
+            f"M=$(({self.number()}))",
+            "((N++))",
+            "((M = N * 2, N += 1)) || true",
+            "let N=N+2",
+            ": ${B:=fallback}",
+            "M=7",
+        )
 
     def _status(self, _indent: str) -> str:
-        return self.pick(f"{self.condition()} && {self.launch()}", f"{self.condition()} || A=changed", "cd /usr", "cd - >/dev/null || true" if False else "cd /", ": note", "echo text >/dev/null")
+        return self.pick(
+            f"{self.condition()} && {self.launch()}",
+            f"{self.condition()} || A=changed",
+            "cd /usr",
+            "cd /",
+            ": note",
+            "echo text >/dev/null",
+        )
 
     def _arith(self, _indent: str) -> str:
         return f"{self.name()}=$(({self.number()}))"
@@ -184,7 +273,9 @@ class Writer:
     def _case(self, indent: str) -> str:
         items = ""
         for _ in range(self.dice.randrange(1, 4)):
-            patterns = "|".join(self.dice.choice([pattern for pattern in PATTERNS if pattern]) for _ in range(self.dice.randrange(1, 3)))
+            patterns = "|".join(
+                self.dice.choice([pattern for pattern in PATTERNS if pattern]) for _ in range(self.dice.randrange(1, 3))
+            )
             items += f"{indent}  {self.pick('', '(')}{patterns})\n{self.block(indent + '  ')}\n{indent}  {self.pick(';;', ';;', ';;', ';&', ';;&')}\n"
         return f"case {self.word(split=False)} in\n{items}{indent}esac"
 
@@ -210,8 +301,15 @@ class Writer:
             return ": nested"
         self.in_function = True
         name = f"f{len(self.functions) + 1}"
-        local = self.pick("", f"{indent}  local A={self.word(split=False)}\n", f"{indent}  local -a LIST=(l1 'l 2')\n", f"{indent}  local C=3 MORE=\n")
-        tail = self.pick("", f"\n{indent}  {self.condition()} && return 0", f"\n{indent}  return 1", f'\n{indent}  echo "out $1"')
+        local = self.pick(
+            "",
+            f"{indent}  local A={self.word(split=False)}\n",
+            f"{indent}  local -a LIST=(l1 'l 2')\n",
+            f"{indent}  local C=3 MORE=\n",
+        )
+        tail = self.pick(
+            "", f"\n{indent}  {self.condition()} && return 0", f"\n{indent}  return 1", f'\n{indent}  echo "out $1"'
+        )
         text = f"{self.pick(name + '()', 'function ' + name)} {{\n{local}{self.block(indent)}{tail}\n{indent}}}"
         self.in_function = False
         self.functions.append(name)
@@ -234,7 +332,9 @@ class Writer:
 
 def script(dice: random.Random) -> str:
     writer = Writer(dice)
-    head = dice.choice(["", "", "", "set -u\n", "set -e\n", "set -euo pipefail\n", "IFS=,\n", "set -f\n", "shopt -s nullglob\n"])
+    head = dice.choice(
+        ["", "", "", "set -u\n", "set -e\n", "set -euo pipefail\n", "IFS=,\n", "set -f\n", "shopt -s nullglob\n"]
+    )
     lines = [writer.statement() for _ in range(dice.randrange(2, 9))]
     return f"#!/bin/bash\n{head}N=2\nM=5\n" + "\n".join(lines) + "\n" + writer.launch() + "\n"
 
@@ -246,30 +346,46 @@ printf '%s\\0' python3 "$@"
 printf '\\037'
 env -0
 """
+OUTSIDE = {"HOME": "/home/tester", "A": "from outside", "LC_ALL": "C.UTF-8"}
+COMPARED = ("A", "B", "C", "LONG_name", "X", "Y", "HOME")
+
+
+def bash_version():
+    bash = shutil.which("bash")
+    if bash is None:
+        return 0
+    text = subprocess.run([bash, "-c", "echo $BASH_VERSINFO"], capture_output=True, text=True, check=False).stdout
+    return int(text) if text.strip().isdigit() else 0
+
+
+pytestmark = pytest.mark.skipif(bash_version() < 5, reason="needs bash 5")
 
 
 def prepare(folder: Path) -> Path:
     """A folder with the stub that writes down how it was called."""
-    folder.mkdir(exist_ok=True)
-    stub = folder / "python3"
+    stubs = folder / "bin"
+    stubs.mkdir(parents=True, exist_ok=True)
+    stub = stubs / "python3"
     stub.write_text(STUB)
     stub.chmod(0o755)
     for tool in ("env", "sh", "cat", "basename", "dirname", "seq"):
-        target = folder / tool
-        if not target.exists():
-            target.symlink_to(next(path for path in (f"/usr/bin/{tool}", f"/bin/{tool}") if os.path.exists(path)))
+        if not (stubs / tool).exists():
+            (stubs / tool).symlink_to(shutil.which(tool))
+    (folder / "empty").mkdir(exist_ok=True)
     return folder
 
 
-def run_bash(path: Path, stubs: Path, arguments: list[str], directory: Path) -> list[tuple[list[str], dict[str, str]]]:
+def run_bash(path: Path, folder: Path, arguments: list[str]) -> list[tuple[list[str], dict[str, str]]]:
     """The calls that bash made: arguments and environment."""
     dump = path.with_suffix(".dump")
     dump.write_bytes(b"")
-    environment = {"PATH": str(stubs), "HOME": "/home/tester", "DUMP": str(dump), "A": "from outside", "LC_ALL": "C.UTF-8"}
+    environment = {**OUTSIDE, "PATH": str(folder / "bin"), "DUMP": str(dump)}
     silent = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    process = subprocess.Popen(["/bin/bash", str(path), *arguments], env=environment, cwd=directory, start_new_session=True, **silent)
+    process = subprocess.Popen(
+        [shutil.which("bash"), str(path), *arguments], env=environment, cwd=folder / "empty", start_new_session=True, **silent
+    )
     try:
-        process.wait(timeout=5)
+        process.wait(timeout=20)
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -278,4 +394,78 @@ def run_bash(path: Path, stubs: Path, arguments: list[str], directory: Path) -> 
         words, _, variables = call.partition("\037")
         pairs = (item.partition("=") for item in variables.split("\0") if item)
         calls.append((words.split("\0")[:-1], {name: value for name, _, value in pairs}))
+    dump.unlink()
     return calls
+
+
+def fits(pattern: str, text: str) -> bool:
+    """Whether a text with unknown parts can be this text."""
+    return re.fullmatch(".*".join(re.escape(part) for part in pattern.split(UNKNOWN)), text, re.DOTALL) is not None
+
+
+def words_fit(found: list[str], real: list[str]) -> bool:
+    """Whether the words can be these; an unknown one may be several or none."""
+    if not any(UNKNOWN in word for word in found):
+        return found == real
+    joined, wanted = "\0".join(found), "\0".join(real)
+    return fits(joined, wanted) or fits(joined.replace("\0" + UNKNOWN, UNKNOWN), wanted)
+
+
+def value_of(launch, name: str) -> str | None:
+    variable = launch.environment.get(name)
+    if variable is None:
+        return None
+    return variable.value.reveal() if isinstance(variable.value, Secret) else variable.value
+
+
+def disagreement(text: str, folder: Path, arguments: list[str]) -> str:
+    """What the reader says otherwise than bash, empty when nothing. A script that was given up is no disagreement."""
+    path = folder / "script.sh"
+    path.write_text(text)
+    variables = OUTSIDE | {"PATH": str(folder / "bin")}
+    environment = {name: make_variable(name, value, Source("shell", "environment")) for name, value in variables.items()}
+    script = read_script(str(path), arguments, environment, str(folder / "empty"))
+    given_up = any(note.kind in ("undecidable", "unset-under-u") for note in script.notes)
+    if given_up or any(launch.condition for launch in script.launches):
+        return ""
+    calls = run_bash(path, folder, arguments)
+    if len(calls) != len(script.launches):
+        return f"{len(script.launches)} launches, bash makes {len(calls)}"
+    for launch, (words, variables) in zip(script.launches, calls, strict=True):
+        found = [word.text for word in launch.arguments]
+        if not words_fit(found, words):
+            return f"line {launch.line}: {found}, bash passes {words}"
+        if launch.directory != variables["PWD"]:
+            return f"line {launch.line}: the directory is {launch.directory}, for bash {variables['PWD']}"
+        for name in COMPARED:
+            mine, real = value_of(launch, name), variables.get(name)
+            if mine != real and not (mine is not None and UNKNOWN in mine and (real is None or fits(mine, real))):
+                return f"line {launch.line}: {name} is {mine!r}, for bash {real!r}"
+    return ""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return prepare(tmp_path_factory.mktemp("bash"))
+
+
+@settings(max_examples=120, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(dice=st.randoms(use_true_random=False), arguments=st.sampled_from([[], ["one", "two words"]]))
+def test_a_random_script_is_read_as_bash_runs_it(folder, dice, arguments):
+    text = script(dice)
+    assert disagreement(text, folder, arguments) == "", text
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_long_random_script_is_read_as_bash_runs_it(folder, seed):
+    text = script(random.Random(seed))
+    assert disagreement(text, folder, ["one", "two words"] if seed % 2 else []) == "", text
+
+
+def test_most_random_scripts_are_decided(folder):
+    decided = 0
+    for seed in range(60):
+        (folder / "script.sh").write_text(script(random.Random(seed)))
+        read = read_script(str(folder / "script.sh"), ["one"], {}, str(folder / "empty"))
+        decided += not any(launch.condition for launch in read.launches)
+    assert decided >= 55
