@@ -2,8 +2,8 @@
 
     python benchmarks/start.py [--rounds 15] [--other /path/to/venv/bin]
 
-CPU seconds (user + system, of the process and its children) and peak memory of each command as a whole process; the commands take
-turns, so that a machine whose speed drifts treats them alike. `--other` names the folder of an environment with wandb, mlflow and verl.
+CPU seconds (user + system) and peak memory of each command as a whole process; the commands take turns, so that a machine whose
+speed drifts treats them alike. `--other` names the folder of an environment with wandb, mlflow and verl.
 """
 
 from __future__ import annotations

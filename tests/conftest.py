@@ -5,7 +5,18 @@ import pytest
 from real_stores import made_store, mariadb, postgres, store
 from staged import authority, black_hole, closed_port, handlers, serve
 
-__all__ = ["authority", "black_hole", "closed_port", "double", "handlers", "made_store", "mariadb", "postgres", "serve", "store"]
+__all__ = [
+    "authority",
+    "black_hole",
+    "closed_port",
+    "double",
+    "handlers",
+    "made_store",
+    "mariadb",
+    "postgres",
+    "serve",
+    "store",
+]
 
 
 @pytest.fixture

@@ -82,7 +82,7 @@ def live_values_changed(live_round_trips: list[RoundTrip]) -> Iterator[Finding]:
 
     Three steps were logged with keys as verl has them (`@`, parentheses, Chinese) and with a NaN. What trackers are known to do
     is allowed for: MLflow's names are those that verl's adapter makes, wandb and trackio keep NaN as a text, the file logger as
-    null, TensorBoard keeps 32 bits.
+    null, SwanLab's interface leaves it out, TensorBoard keeps 32 bits.
 
     Fix: upgrade the tracker's client or its server; keep the file logger beside it until the values come back.
 

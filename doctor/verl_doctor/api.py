@@ -29,6 +29,7 @@ __all__ = [
     "Fix",
     "Job",
     "Location",
+    "Message",
     "NotAsked",
     "Packages",
     "Request",

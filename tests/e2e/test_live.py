@@ -11,7 +11,13 @@ import pytest
 from doubles import SWANLAB_KEY, WANDB_KEY
 from real_stores import Store, free_port, has_module, mlflow_python, wait_for_port
 
-LOCAL = {"wandb": "wandb", "swanlab": "swanlab", "tensorboard": "torch.utils.tensorboard", "trackio": "trackio", "file": "orjson"}
+LOCAL = {
+    "wandb": "wandb",
+    "swanlab": "swanlab",
+    "tensorboard": "torch.utils.tensorboard",
+    "trackio": "trackio",
+    "file": "orjson",
+}
 
 pytestmark = pytest.mark.skipif(not mlflow_python(), reason="no Python with the clients (VERL_DOCTOR_TEST_MLFLOW_PYTHON)")
 
@@ -55,6 +61,18 @@ def needs(name):
 
 def tree(folder):
     return sorted(str(path.relative_to(folder)) for path in Path(folder).rglob("*"))
+
+
+def processes_of(folder):
+    """Processes that have this folder in their environment."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if str(folder).encode() in path.read_bytes():
+                found.append((path.parent / "comm").read_text())
+        except OSError:  # it ended meanwhile, or belongs to somebody else
+            continue
+    return found
 
 
 def temporary():
@@ -150,23 +168,35 @@ def test_a_client_that_refuses_says_so_itself(tmp_path):
     assert tree(tmp_path) == []
 
 
-def test_wandb_online_writes_and_deletes(double, tmp_path):
+def test_wandb_online_reads_back_and_deletes(double, tmp_path):
     needs("wandb")
     server = double("wandb")
-    variables = {"WANDB_API_KEY": WANDB_KEY, "WANDB_BASE_URL": server.url, "WANDB_RUN_ID": "of-the-job"}
+    variables = {"WANDB_API_KEY": WANDB_KEY, "WANDB_BASE_URL": server.url, "WANDB_RUN_ID": "of-the-job", "WANDB_RESUME": "must"}
     report = live(tmp_path, ["wandb"], **variables)
-    assert server.seen("UpsertBucket")
-    assert server.state["streams"]
+    assert set(states(report).values()) == {"pass"}, report["results"]
+    assert {"val-core/x/acc/best@4/mean", "指标"} <= server.state["history"][0].keys()
+    assert server.state["display name"].startswith("verl-doctor-live-")
+    assert server.state["deleted"] == "UnVu"
     assert not [request for request in server.requests if "of-the-job" in request["path"]]
     assert WANDB_KEY not in json.dumps(report)
-    print(json.dumps([r for r in report["results"]], indent=1), [r["operation"] for r in server.requests])
+    assert tree(tmp_path) == []
+    assert processes_of(tmp_path) == []
 
 
-def test_swanlab_online_writes(double, tmp_path):
+def test_swanlab_online_reads_back_and_deletes(double, tmp_path):
     needs("swanlab")
     server = double("swanlab")
     report = live(tmp_path, ["swanlab"], SWANLAB_API_KEY=SWANLAB_KEY, SWANLAB_API_HOST=server.url)
-    print(server.state["metrics"][:6])
+    assert set(states(report).values()) == {"pass"}, report["results"]
+    assert server.state["experiment"]["name"].startswith("verl-doctor-live-")
+    assert server.state["deleted"] == ["/api/project/ada/project/runs/ecuid"]
     assert SWANLAB_KEY not in json.dumps(report)
-    assert not (tmp_path / ".swanlab").exists()
-    print(json.dumps([r for r in report["results"]], indent=1), [(r["method"],r["path"]) for r in server.requests])
+    assert tree(tmp_path) == []
+    assert processes_of(tmp_path) == []
+
+
+def test_a_key_that_is_refused_is_left_to_the_other_checks(double, tmp_path):
+    server = double("wandb")
+    report = live(tmp_path, ["wandb"], WANDB_API_KEY="b" * 40, WANDB_BASE_URL=server.url)
+    assert states(report)["LIVE001"] == "unknown"
+    assert not server.seen("UpsertBucket")

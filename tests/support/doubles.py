@@ -117,7 +117,10 @@ class WandbHandler(Base):
         if not self.path.startswith("/graphql"):
             self.record(credentials=key)
             if "file_stream" in self.path:
-                double.state.setdefault("streams", []).append(json.loads(data))
+                stream = json.loads(data)
+                double.state.setdefault("streams", []).append(stream)
+                lines = stream.get("files", {}).get("wandb-history.jsonl", {}).get("content", [])
+                double.state.setdefault("history", []).extend(map(json.loads, lines))
             self.reply(200, {"exitcode": None, "limits": {}})
             return
         query = json.loads(data)
@@ -137,7 +140,13 @@ class WandbHandler(Base):
 
     def answer(self, operation, variables, query):
         entity = variables.get("entity") or variables.get("entityName") or "ada"
+        if operation == "DeleteRun":
+            self.server_double.state["deleted"] = variables["id"]
+            return {"deleteRun": {"clientMutationId": None}}
+        if "project(" in query and "run(" in query and operation != "RunStoppedStatus":
+            return {"project": {"internalId": 1, "id": "UHJv", "readOnly": False, "run": self.run(variables)}}
         if operation == "UpsertBucket":
+            self.server_double.state.setdefault("display name", variables.get("displayName") or "run")
             project = {"id": "UHJv", "name": variables.get("project") or "p", "entity": {"id": "RW50", "name": entity}}
             bucket = {
                 "id": "UnVu", "name": variables.get("name") or "run", "displayName": "run", "description": None, "config": "{}",
@@ -165,6 +174,25 @@ class WandbHandler(Base):
             return {"project": {"run": {"stopped": False}}}
         return {}
 
+    def run(self, variables):
+        """A run as the public API reads it, None for one that was never made."""
+        state = self.server_double.state
+        if "display name" not in state:
+            return None
+        rows = [
+            {key: str(value) if value != value else value for key, value in row.items()} for row in state.get("history", [])
+        ]
+        last = max((row["_step"] for row in rows), default=0)
+        return {
+            "__typename": "Run", "id": "UnVu", "tags": [], "name": variables.get("name") or variables.get("run"),
+            "displayName": state["display name"], "sweepName": None, "state": "finished", "group": None, "jobType": None,
+            "commit": None, "readOnly": False, "createdAt": "2026-12-01T00:00:00", "heartbeatAt": "2026-12-01T00:10:00",
+            "description": None, "notes": None, "historyLineCount": len(rows), "user": {"name": "A", "username": "ada"},
+            "config": "{}", "summaryMetrics": "{}", "systemMetrics": "{}", "projectId": 1, "files": None,
+            "historyKeys": {"sets": [], "keys": {}, "lastStep": last}, "history": [json.dumps(row) for row in rows],
+            "parquetHistory": {"parquetUrls": [], "liveData": rows},
+        }  # fmt: skip
+
 
 class SwanlabHandler(Base):
     """Facts: swanlab 0.10.3, the requests of login, init, log and finish."""
@@ -188,7 +216,19 @@ class SwanlabHandler(Base):
             self.project(*match.groups())
         elif re.fullmatch(r"/api/project/([^/]+)/([^/]+)/experiment", path):
             asked = json.loads(data)
-            self.reply(201, {"cuid": "ecuid", "slug": asked.get("cuid", "slug"), "name": asked["name"]})
+            experiment = {"cuid": "ecuid", "slug": asked.get("cuid", "slug"), "name": asked["name"]}
+            double.state["experiment"] = experiment | {"createdAt": "2026-12-01T00:00:00.000Z", "state": "FINISHED"}
+            self.reply(201, experiment)
+        elif re.fullmatch(r"/api/project/[^/]+/[^/]+/runs/[^/]+", path) and self.command in {"GET", "DELETE"}:
+            double.state.setdefault("deleted", []).extend([path] if self.command == "DELETE" else [])
+            self.reply(200, double.state["experiment"] if "experiment" in double.state else {})
+        elif path == "/api/house/metrics/scalar/export":
+            double.state["exported"] = [column["key"] for column in json.loads(data)["columns"]]
+            self.reply(200, {"cosKey": "export.csv"})
+        elif path == "/api/files/presigned/get":
+            self.reply(200, {"urls": [f"{double.url}/export.csv"]})
+        elif path == "/export.csv":
+            self.reply(200, self.export(), "text/csv")
         elif path == "/api/house/metrics":
             double.state.setdefault("metrics", []).extend(json.loads(data)["metrics"])
             self.reply(200, {"message": "ok"})
@@ -200,6 +240,17 @@ class SwanlabHandler(Base):
             self.reply(200, {"message": "ok"})
         else:
             self.reply(200, {"message": "ok"})
+
+    def export(self):
+        """The scalars as a table: a row for each step, for each key its value and its time."""
+        keys = self.server_double.state["exported"]
+        values = {(m["index"], m["key"]): m["data"] for m in self.server_double.state["metrics"] if "data" in m}
+        header = ["step", *(f"{kind}" for key in keys for kind in (f"e-{key}_step", f"e-{key}_timestamp"))]
+        lines = [
+            [str(step), *(text for key in keys for text in (str(values.get((step, key), "")), "1764547200000"))]
+            for step in sorted({step for step, key in values if key in keys})
+        ]
+        return "\n".join(",".join(line) for line in [header, *lines]) + "\n"
 
     def log_in(self):
         if self.server_double.mode == "403":

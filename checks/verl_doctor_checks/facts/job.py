@@ -3,7 +3,11 @@
 from verl_doctor.api import Environment, Job, Packages, Request, fact
 
 
-@fact(example=lambda plain: Request())
+def _any_request(_plain: object) -> Request:
+    return Request()
+
+
+@fact(example=_any_request)
 def request() -> Request:
     """What the user asked for; always given by the command."""
     raise NotImplementedError

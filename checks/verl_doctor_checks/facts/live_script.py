@@ -72,7 +72,8 @@ def _travel(tracker: _Tracker, steps: dict[str, dict[str, float]], state: dict[s
     while True:
         found = tracker.read([tracker.name_of(key) for key in keys])
         state["read"] = {key: found.get(tracker.name_of(key), {}) for key in keys}
-        if all(len(values) >= len(steps) for values in state["read"].values()):
+        sent = ((step, key) for step, data in steps.items() for key, value in data.items() if not math.isnan(value))
+        if all(int(step) in state["read"][key] for step, key in sent):
             state["seconds"] = time.monotonic() - begun
             return
         if time.monotonic() > (min(end, begun + _LOCAL_S) if tracker.is_local else end):
@@ -161,7 +162,10 @@ class _Wandb(_Tracker):
     def remove(self) -> str:
         if self.is_local or not self.where:
             return ""
-        self.wandb.Api().run(self.path).delete()
+        run = self.wandb.Api().run(self.path)
+        if run.name != self.name:
+            return self.where
+        run.delete()
         return ""
 
 
@@ -175,13 +179,13 @@ class _Swanlab(_Tracker):
             project=self.project, experiment_name=self.name, config={"FRAMEWORK": "verl"}, logdir=self.folder, mode=mode
         )
         self.is_local = mode not in {"cloud", "online"}
-        self.where = TEMPORARY if self.is_local else f'the experiment "{self.name}" of the project "{self.project}"'
+        self.path = "" if self.is_local else self.run.path.replace("@", "").strip("/")
+        self.where = TEMPORARY if self.is_local else f"the experiment {self.path}"
 
     def log(self, data: dict[str, float], step: int) -> None:
         self.swanlab.log(data=data, step=step)
 
     def finish(self) -> None:
-        self.url = "" if self.is_local else self.run.url
         self.swanlab.finish()
 
     def read(self, names: list[str]) -> Values:
@@ -194,20 +198,16 @@ class _Swanlab(_Tracker):
                 if record.HasField("scalar"):
                     found.setdefault(record.scalar.key, {})[int(record.scalar.step)] = float(record.scalar.value.number)
             return found
-        for name, points in self._online().metrics(names, all=True).items():
-            found[name] = {int(point["step"]): float(point["value"]) for point in points}
+        for metric in self.swanlab.Api().run(self.path).metrics(names, all=True)["list"]:
+            found[metric["key"]] = {int(point["step"]): float(point["value"]) for point in metric["metrics"]}
         return found
-
-    def _online(self) -> Any:
-        match = re.search(r"/@([^/]+)/([^/]+)/runs/([^/?#]+)", self.url)
-        if match is None:
-            raise LookupError("swanlab did not say where the run is")
-        return self.swanlab.Api().run("/".join(match.groups()))
 
     def remove(self) -> str:
         if self.is_local or not self.where:
             return ""
-        return "" if self._online().delete(commit=True) else self.where
+        run = self.swanlab.Api().run(self.path)
+        # A run that is not found has an empty id, and the request to delete that would name no run.
+        return "" if run.run_id and run.name == self.name and run.delete(commit=True) else self.where
 
 
 class _Mlflow(_Tracker):

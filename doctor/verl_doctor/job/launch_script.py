@@ -41,13 +41,14 @@ def requests_of_script(path: str, arguments: Sequence[str], base: Request) -> li
 
 
 def _sort_out(requests: list[Request]) -> tuple[list[Request], NotAVerlLaunch | None]:
-    launches: list[Request] = []
-    refused = None
-    for request in requests:
-        try:
-            parse_command(request.command, request.directory)
-        except NotAVerlLaunch as error:
-            refused = error
-        else:
-            launches.append(request)
-    return launches, refused
+    refusals = [_refusal(request) for request in requests]
+    launches = [request for request, refusal in zip(requests, refusals, strict=True) if refusal is None]
+    return launches, next((refusal for refusal in refusals if refusal), None)
+
+
+def _refusal(request: Request) -> NotAVerlLaunch | None:
+    try:
+        parse_command(request.command, request.directory)
+    except NotAVerlLaunch as error:
+        return error
+    return None

@@ -75,7 +75,7 @@ ProblemKind = Literal[
 
 
 class ConfigProblem(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that Hydra refuses. `column` counts from 1 in the override; `corrected` is an override that works, when known."""
+    """Something that Hydra refuses. `column` counts from 1 in the override; `corrected` is one that works, when known."""
 
     kind: ProblemKind
     override: str
@@ -208,7 +208,8 @@ class Environment(msgspec.Struct, kw_only=True):
     """The environment of the process that logs.
 
     `unseen` is empty when all of it is known. Otherwise it says why variables that are not in `variables` may still be set
-    there (the Ray cluster was started by somebody else). `left_behind` are variables of the launching shell that do not get there.
+    there (the Ray cluster was started by somebody else). `left_behind` are variables of the launching shell that do not get
+    there.
     """
 
     variables: dict[str, Variable] = msgspec.field(default_factory=dict)
@@ -270,7 +271,8 @@ class Packages(msgspec.Struct, kw_only=True):
     def example(cls, plain: Mapping[str, Any] | None) -> Packages:
         """Versions by name for a row of an example; what is left out has a current version, None means not installed."""
         current = {
-            "wandb": "0.31.0", "mlflow": "3.17.2", "swanlab": "0.10.3", "tensorboard": "2.21.0", "trackio": "0.43.0",
+            "wandb": "0.31.0", "mlflow": "3.17.2", "swanlab": "0.10.3", "tensorboard": "2.21.0",
+            "trackio": "0.43.0",
             "torch": "2.13.0", "ray": "2.60.0", "clearml": "2.0.0", "swanboard": "0.1.10", "sqlalchemy": "2.1.9",
         }  # fmt: skip
         plain = dict(plain or {})
