@@ -1,5 +1,6 @@
 """`check --live` with the real clients, in the Python that has them, against real stores and the doubles."""
 
+import contextlib
 import json
 import os
 import sqlite3
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from doubles import SWANLAB_KEY, WANDB_KEY
-from real_stores import Store, free_port, has_module, mlflow_python, wait_for_port
+from real_stores import free_port, has_module, mlflow_python, wait_for_port
 
 LOCAL = {
     "wandb": "wandb",
@@ -22,8 +23,8 @@ LOCAL = {
 pytestmark = pytest.mark.skipif(not mlflow_python(), reason="no Python with the clients (VERL_DOCTOR_TEST_MLFLOW_PYTHON)")
 
 
-def live(folder, loggers, *options, project="project", **variables):
-    """The report, and what the live fact took."""
+def live(folder, loggers, *, project="project", **variables):
+    """The report of `check live --live` for a job with these loggers."""
     environment = {
         "PATH": os.environ["PATH"],
         "HOME": str(folder),
@@ -32,9 +33,9 @@ def live(folder, loggers, *options, project="project", **variables):
         "RAY_ADDRESS": "local",
     }
     job = ["--", mlflow_python(), "-m", "verl.trainer.main_ppo", f"trainer.logger={json.dumps(loggers)}"]
+    options = ["--live", "--format", "json", "--verl-version", "0.9.1"]
     done = subprocess.run(
-        [sys.executable, "-m", "verl_doctor", "check", "live", "--live", "--format", "json", "--verl-version", "0.9.1"]
-        + [*options, *job, f"trainer.project_name={project}"],
+        [sys.executable, "-m", "verl_doctor", "check", "live", *options, *job, f"trainer.project_name={project}"],
         capture_output=True,
         text=True,
         timeout=120,
@@ -67,11 +68,9 @@ def processes_of(folder):
     """Processes that have this folder in their environment."""
     found = []
     for path in Path("/proc").glob("[0-9]*/environ"):
-        try:
+        with contextlib.suppress(OSError):  # it ended meanwhile, or belongs to somebody else
             if str(folder).encode() in path.read_bytes():
                 found.append((path.parent / "comm").read_text())
-        except OSError:  # it ended meanwhile, or belongs to somebody else
-            continue
     return found
 
 
@@ -105,9 +104,9 @@ def test_mlflow_with_a_store_marks_its_run_as_deleted(store, tmp_path):
 
 def mlflow_server(folder, store):
     port = free_port()
+    store_options = ["--backend-store-uri", store.address, "--default-artifact-root", str(folder / "artifacts")]
     process = subprocess.Popen(
-        [mlflow_python(), "-m", "mlflow", "server", "--port", str(port), "--workers", "1"]
-        + ["--backend-store-uri", store.address, "--default-artifact-root", str(folder / "artifacts")],
+        [mlflow_python(), "-m", "mlflow", "server", "--port", str(port), "--workers", "1", *store_options],
         env={"PATH": os.environ["PATH"], "HOME": str(folder), "MLFLOW_DISABLE_TELEMETRY": "true"}
         | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"},
         cwd=folder,

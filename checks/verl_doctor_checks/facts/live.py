@@ -10,10 +10,11 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import unquote
 
 import msgspec
 
-from verl_doctor.api import Environment, Job, NotAsked, Packages, Request, Secret, Undetermined, fact
+from verl_doctor.api import Environment, Job, NotAsked, Packages, Request, Secret, Unavailable, Undetermined, capture, fact
 from verl_doctor.job.packages import job_python
 from verl_doctor.job.working_directory import logging_directory
 from verl_doctor.secrets import original, scrub
@@ -92,11 +93,14 @@ def live_round_trips(
     swanlab_access: SwanlabAccess,
     mlflow_server: MlflowServer,
 ) -> list[RoundTrip]:
-    """A run at each tracker, all at once. Raises NotAsked without --live, and Undetermined."""
+    """A run at each tracker, all at once. Raises NotAsked without --live, Unavailable where the job's Python is not here."""
     if not request.live:
         raise NotAsked("--live was not given")
-    names = [name for name in job.loggers if name != "console"] if tracks(job) else []
-    traveller = _Traveller(request, job, environment, packages)
+    try:
+        names = [name for name in job.loggers if name != "console"] if tracks(job) else []
+        traveller = _Traveller(request, job, environment, packages)
+    except Undetermined as error:
+        raise Unavailable(str(error)) from None
 
     def special(name: str) -> dict[str, Any]:
         if name == "wandb":
@@ -298,4 +302,7 @@ def _for_mlflow(address: str, store: MlflowStore, database: MlflowDatabase, serv
     plain = original(URI, address)
     if plain is None:
         raise Undetermined("the password in MLFLOW_TRACKING_URI is not known")
+    password = plain.partition("://")[2].rpartition("@")[0].partition(":")[2]
+    if password:  # a driver's error may quote it as the server knows it
+        capture(unquote(password))
     return {"address": plain.strip(), "temporary": False}
