@@ -2,9 +2,9 @@
 
     python benchmarks/network.py --other /path/to/venv/bin [--bound 60]
 
-`--other` names the folder of an environment with wandb, mlflow, swanlab and verl, which is also the job's. The faults are staged
-on loopback: a port without a server, a name that does not exist, a server whose queue of connections is full (so that packets are
-dropped as by a firewall), and a certificate of an unknown authority. Each client runs as a whole process with its
+`--other` names the folder of an environment with wandb, mlflow, swanlab and verl, which is also the job's. The faults are
+staged on loopback: a port without a server, a name that does not exist, a server whose queue of connections is full (so that
+packets are dropped as by a firewall), and a certificate of an unknown authority. Each client runs as a whole process with its
 defaults and is ended at the bound. A client stands for its tracker's first step in verl: `wandb login --verify`,
 `mlflow.set_experiment`, `swanlab login`.
 """

@@ -13,6 +13,7 @@ from verl_doctor.api import (
     Environment,
     Finding,
     Job,
+    ScriptNote,
     Severity,
     Source,
     Variable,
@@ -89,7 +90,7 @@ READ_WITH_A_PLUS = ("trainer.wandb_proxy", "trainer.rl_insight", "ray_kwargs.ray
         },
     ],
 )
-def override_unreadable(job: Job) -> Iterator[Finding]:
+def override_unreadable(job: Job, script_notes: list[ScriptNote]) -> Iterator[Finding]:
     """Hydra cannot read an override.
 
     The launch stops before anything starts. Without quotes of Hydra's own a value may not hold `=`, brackets, `;`, `#` or
@@ -100,7 +101,11 @@ def override_unreadable(job: Job) -> Iterator[Finding]:
 
     See: hydra-core 1.3.8 hydra/grammar/OverrideLexer.g4
     """
+    split_lines = {(note.location.file, note.location.line) for note in script_notes if note.kind == "override-split"}
     for problem in _refused(job, "grammar"):
+        place = problem.source.location
+        if place and (place.file, place.line) in split_lines:
+            continue  # LAUNCH023 names the cause
         if problem.column is None:
             yield _about(problem, "Hydra cannot read the override {override}: {reason}", "Quote the value")
         else:

@@ -12,10 +12,10 @@ TAGS = {"live", "logger", "network", "wandb", "swanlab", "mlflow", "tensorboard"
 SLOW_S = 30.0
 
 STAGES = {
-    "init": "the start of a run",
-    "log": "logging",
-    "finish": "the end of the run",
-    "read": "reading it back",
+    "init": "a run at {tracker} could not be started, after {seconds} s: {error}",
+    "log": "a run at {tracker} started, and logging to it failed after {seconds} s: {error}",
+    "finish": "a run at {tracker} could not be brought to its end, after {seconds} s: {error}",
+    "read": "a run at {tracker} ended well, and reading it back failed after {seconds} s: {error}",
 }
 DONE = [{"tracker": "wandb", "where": "the run ada/p/1 at https://api.wandb.ai", "seconds": 1.2}, {"tracker": "file"}]
 LOST = {"key": "指标", "step": 2, "sent": "2.5"}
@@ -34,6 +34,7 @@ def _trip(tracker: str, **fields: Any) -> dict[str, Any]:
         {"live_round_trips": [*DONE, _trip("mlflow", state="failed", stage="log", reason="MlflowException: no such run")]},
         {"live_round_trips": [_trip("wandb", state="failed", stage="init", reason="CommError: permission denied")]},
         {"live_round_trips": [_trip("swanlab", state="failed", stage="read", reason="ApiError: 500")]},
+        {"live_round_trips": [_trip("swanlab", state="failed", stage="finish", reason="it did not come to an end in time")]},
     ],
 )
 def live_run_failed(live_round_trips: list[RoundTrip]) -> Iterator[Finding]:
@@ -49,13 +50,12 @@ def live_run_failed(live_round_trips: list[RoundTrip]) -> Iterator[Finding]:
     for trip in live_round_trips:
         if trip.state == "failed":
             yield finding(
-                "a run at {tracker} failed in {stage} after {seconds} s: {error}",
+                STAGES[trip.stage],
                 target=trip.tracker,
                 fix="See what the client says; run `verl-doctor check live --live` again after a change",
                 severity=Severity.WARNING if trip.stage == "read" else None,
                 evidence={"where": trip.where},
                 tracker=trip.tracker,
-                stage=STAGES[trip.stage],
                 seconds=f"{trip.duration:.0f}",
                 error=trip.reason,
             )

@@ -36,16 +36,24 @@ def comes_up():
     server = HTTPServer(("127.0.0.1", 0), MlflowLike, bind_and_activate=False)
     server.server_bind()
 
-    def start(after):
-        def serve():
-            time.sleep(after)
-            server.server_activate()
-            server.serve_forever(0.05)
+    serving = threading.Event()
+    timers = []
 
-        threading.Thread(target=serve, daemon=True).start()
+    def serve():
+        server.server_activate()
+        serving.set()
+        server.serve_forever(0.05)
+
+    def start(after):
+        timers.append(threading.Timer(after, serve))
+        timers[0].start()
         return server.server_port
 
     yield start
+    timers[0].cancel()
+    if serving.is_set():
+        server.shutdown()
+    timers[0].join()
     server.server_close()
 
 

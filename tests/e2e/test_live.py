@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from doubles import SWANLAB_KEY, WANDB_KEY
-from real_stores import free_port, has_module, mlflow_python, wait_for_port
+from real_stores import Store, free_port, has_module, mlflow_python, wait_for_port
 
 LOCAL = {
     "wandb": "wandb",
@@ -53,6 +53,11 @@ def found(report):
 
 def states(report):
     return {result["code"]: result["state"] for result in report["results"]}
+
+
+def reason(report):
+    """Why no run was made."""
+    return next(result["reason"] for result in report["results"] if result["code"] == "LIVE001")
 
 
 def needs(name):
@@ -151,10 +156,24 @@ def test_a_real_mlflow_server(served, store, tmp_path):
     assert tree(home) == []
 
 
+def test_a_real_postgres(postgres, tmp_path):
+    postgres.sql("CREATE DATABASE live")
+    address = postgres.address("live")
+    report = live(tmp_path, ["mlflow"], MLFLOW_TRACKING_URI=address)
+    assert "not ready" in reason(report)  # its tables are the job's to make, or those of `prepare`
+
+    folder = tmp_path / "maker"
+    folder.mkdir()
+    Store(folder, address)
+    report = live(tmp_path, ["mlflow"], MLFLOW_TRACKING_URI=address)
+    assert set(found(report)) == {("LIVE003", "mlflow")}, report["results"]
+    assert ":word@" not in json.dumps(report)
+
+
 def test_a_dead_server_is_left_to_the_other_checks(tmp_path, closed_port):
     report = live(tmp_path, ["mlflow", "file"], MLFLOW_TRACKING_URI=f"http://127.0.0.1:{closed_port}")
     assert states(report)["LIVE001"] == "unknown"
-    assert "cannot be reached" in next(result["reason"] for result in report["results"] if result["code"] == "LIVE001")
+    assert "cannot be reached" in reason(report)
 
 
 def test_a_client_that_refuses_says_so_itself(tmp_path):
@@ -163,7 +182,7 @@ def test_a_client_that_refuses_says_so_itself(tmp_path):
     failed = found(report)["LIVE001", "swanlab"]
     assert failed["severity"] == "error"
     assert "ValidationError" in failed["message"]
-    assert "the start of a run" in failed["message"]
+    assert "could not be started" in failed["message"]
     assert tree(tmp_path) == []
 
 

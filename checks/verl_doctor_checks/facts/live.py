@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-import secrets
-import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import unquote
 
@@ -19,7 +15,6 @@ from verl_doctor.job.packages import job_python
 from verl_doctor.job.working_directory import logging_directory
 from verl_doctor.secrets import original, scrub
 from verl_doctor.stores.child import NoAnswer, ask_python
-from verl_doctor_checks.facts import live_script
 from verl_doctor_checks.facts.mlflow import MlflowFiles
 from verl_doctor_checks.facts.mlflow_store import MlflowDatabase, MlflowStore
 from verl_doctor_checks.facts.reached import MlflowServer, Reach, SwanlabAccess, WandbViewer
@@ -35,13 +30,13 @@ LIMIT_S = DEADLINE_S - 5.0
 FACT_S = 90.0
 KEYS = ("val-core/x/acc/best@4/mean", "train/total_tokens(B)", "指标")
 SOMETIMES_NAN = "actor/grad_norm"
-_DISTRIBUTIONS = ("wandb", "swanlab", "mlflow", "trackio", "tensorboard")
+TRACKERS = ("wandb", "swanlab", "mlflow", "trackio", "tensorboard", "file")
 _DECIDING = re.compile(
     r".*_proxy|SSL_CERT_.*|(REQUESTS|CURL)_CA_BUNDLE|(WANDB|SWANLAB|MLFLOW|TRACKIO|PG|AWS)_.*|NETRC|HOME|PATH|PYTHONPATH",
     re.IGNORECASE,
 )
 _OTHER_RUN = re.compile(
-    r"WANDB_(RUN_ID|RESUME.*|NAME|SWEEP_ID|RUN_GROUP|SERVICE|DIR|.*_DIR)"
+    r"WANDB_(RUN_ID|RESUME.*|NAME|SWEEP_ID|RUN_GROUP|SERVICE|DIR|(?!CONFIG_).*_DIR)"
     r"|SWANLAB_(RUN_.*|RESUME|EXP.*|LOG_DIR)|MLFLOW_(TRACKING_URI|RUN_ID|EXPERIMENT_.*)|TRACKIO_DIR|TENSORBOARD_DIR|TMPDIR"
 )
 """Variables that would lead into a run or a folder of the job itself."""
@@ -122,6 +117,8 @@ def live_round_trips(
             return RoundTrip(tracker=name, state="not-tried", reason=scrub(str(error)))
         return msgspec.structs.replace(found, duration=time.monotonic() - begun)
 
+    from concurrent.futures import ThreadPoolExecutor
+
     with ThreadPoolExecutor(max_workers=len(names) or 1) as pool:
         return list(pool.map(travel, names))
 
@@ -165,9 +162,15 @@ class _Traveller:
 
     def travel(self, name: str, special: dict[str, Any]) -> RoundTrip:
         """Raises _Held, Undetermined and NoAnswer."""
-        if name not in live_script._TRACKERS:
+        import secrets
+        import tempfile
+        from pathlib import Path
+
+        from verl_doctor_checks.facts import live_script
+
+        if name not in TRACKERS:
             raise _Held(f"how {name} reads back is not known")
-        if name in _DISTRIBUTIONS and self.packages.version(name) is None:
+        if name != "file" and self.packages.version(name) is None:
             raise _Held(f"{name} is not installed")
         child = dict(special)
         with tempfile.TemporaryDirectory(prefix="verl-doctor-live-", ignore_cleanup_errors=True) as folder:
@@ -196,10 +199,12 @@ class _Traveller:
 
 
 def _judged(name: str, sent: dict[int, dict[str, float]], found: dict[str, Any], question: dict[str, Any]) -> RoundTrip:
-    temporary = question["temporary"] or found["left"] == live_script.TEMPORARY
+    from verl_doctor_checks.facts.live_script import TEMPORARY
+
+    temporary = question["temporary"] or found["left"] == TEMPORARY
     where = found["where"]
     if name == "mlflow" and where:
-        where = live_script.TEMPORARY if question["temporary"] else f"{where} at {question['address']}"
+        where = TEMPORARY if question["temporary"] else f"{where} at {question['address']}"
     failed = bool(found["error"])
     return RoundTrip(
         tracker=name,

@@ -173,6 +173,8 @@ def _forms(text: str) -> list[str]:
             forms.append(f"{key}={value}}}")
         return [*forms, f"{key}={_quoted(_without_quotes(value))}", f"{key}={_quoted(value)}"]
     plain = value.translate(_LOOK_ALIKES).strip()
+    if plain.endswith(","):  # the rest is another word of the command: no form of this one alone is right
+        return []
     open_at = _unclosed(plain)
     if open_at is not None and plain[open_at] in _CLOSING:
         forms.append(f"{key}={plain}{_CLOSING[plain[open_at]]}")

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 from verl_doctor.job.model import UNKNOWN
 from verl_doctor.job.shell import operators
 from verl_doctor.job.shell.lexer import cut
+from verl_doctor.job.shell.splitting import Piece, joined
 from verl_doctor.job.shell.state import Array, Cell, Value, unknown
 from verl_doctor.report import Location
 
 if TYPE_CHECKING:
     from verl_doctor.job.shell.run import Shell
 
+_MAX_ELEMENTS = 4_000
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:\[((?:[^\[\]]|\[[^\]]*\])*)\])?(\+?)=")
 
 
@@ -91,7 +93,7 @@ class Assigner:
                 return before
             return self.shell.expander.number(text) if value.known else value
         if plus:
-            value = Value(before.text + value.text, before.unknown or value.unknown)
+            value = joined([Piece(before, True), Piece(value, True)])
         return operators.change_case(value, cell.case) if cell.case else value
 
     def _array(self, name: str, text: str, location: Location, *, plus: bool, associative: bool) -> None:
@@ -107,8 +109,7 @@ class Assigner:
             if isinstance(cell.content, Value):
                 content = {0: cell.content}
             unsure = cell.unsure
-        fill = self._associative if associative else self._indexed
-        unsure = fill(text, content, unsure)
+        unsure = self._associative(text, content, unsure) if associative else self._indexed(text, content, unsure, location)
         variables[name] = replace(
             cell,
             content=content,
@@ -119,9 +120,9 @@ class Assigner:
             associative=associative,
         )
 
-    def _indexed(self, text: str, content: Array, unsure: str) -> str:
+    def _indexed(self, text: str, content: Array, unsure: str, location: Location) -> str:
         place = _next_place(content)
-        for raw in self._raw_words(text):
+        for raw, line in self._raw_words(text, location.line or 1):
             match = re.match(r"\[([^\]]+)\](\+?)=", raw)
             if match:
                 index = self.shell.expander.number(match[1])
@@ -132,8 +133,12 @@ class Assigner:
                 place += 1
                 continue
             self.shell.unset_names = set()
-            for value in self.shell.expander.fields(raw):
+            values = self.shell.expander.fields(raw)
+            if len(content) + len(values) > _MAX_ELEMENTS:
+                return unsure or "the array is too long to be followed"
+            for value in values:
                 self.shell.remember_empty(value)
+                self.shell.element_places[value.text] = Location(location.file, line)
                 if not value.known and not value.text.strip(UNKNOWN):
                     unsure = unsure or ("" if _is_quoted(raw) else value.unknown)
                 content[place] = value
@@ -141,7 +146,7 @@ class Assigner:
         return unsure
 
     def _associative(self, text: str, content: Array, unsure: str) -> str:
-        for raw in self._raw_words(text):
+        for raw, _ in self._raw_words(text, 1):
             match = re.match(r"\[(.+?)\](\+?)=", raw)
             if match is None:
                 return operators.NOT_FOLLOWED
@@ -152,8 +157,10 @@ class Assigner:
         return unsure
 
     @staticmethod
-    def _raw_words(text: str) -> list[str]:
-        return [text[token.start : token.end] for token in cut(text).tokens if token.kind in ("word", "keyword")]
+    def _raw_words(text: str, first_line: int) -> list[tuple[str, int]]:
+        """The words of a list as written, each with its line."""
+        tokens = [token for token in cut(text).tokens if token.kind in ("word", "keyword")]
+        return [(text[token.start : token.end], first_line + text.count("\n", 0, token.start)) for token in tokens]
 
     def _element(self, name: str, index: str, value: Value, location: Location, *, plus: bool) -> None:
         variables = self.shell.state.variables

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from verl_doctor.job.shell.run import Shell
 
 MAX_SCRIPT_BYTES = 1_000_000
-_MAX_SOURCED = 12
+_MAX_SOURCED = 8
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
 _IN_FRONT = frozenset(
     {"nohup", "time", "exec", "command", "setsid", "stdbuf", "nice", "timeout", "env", "numactl", "srun", "sudo"}

@@ -14,6 +14,7 @@ from verl_doctor.job.shell.state import State, Value
 _FILE_TESTS = frozenset("abcdefghkprsuwxLSGNO")
 _NUMERIC = {"-eq": "==", "-ne": "!=", "-lt": "<", "-le": "<=", "-gt": ">", "-ge": ">="}
 _MAX_REGEX = 200
+_MAX_POSITIONS = 5_000_000
 
 
 def invert(status: bool | None) -> bool | None:
@@ -111,7 +112,7 @@ def test(words: list[Value], state: State) -> bool | None:
         return unary(words[0].text, words[1], state)
     if words[0].text == "(" and words[-1].text == ")":
         return test(words[1:-1], state)
-    return None
+    return False if all(word.known for word in words) else None  # too many words: an error, which counts as false
 
 
 def _is_binary(operator: str) -> bool:
@@ -216,6 +217,8 @@ class DoubleBracket:
         regex = "".join(re.escape(char) if quoted else char for char, quoted in chars)
         regex = regex.replace("[:digit:]", "0-9").replace("[:alpha:]", "a-zA-Z").replace("[:alnum:]", "a-zA-Z0-9")
         regex = regex.replace("[:space:]", r"\s")
+        if len(value.text) ** sum(char in "*+" for char in regex) > _MAX_POSITIONS:
+            return None
         if "[:" in regex or re.search(r"\)[*+{]|[*+}][*+?{]|\(\?|[A-Za-z0-9_]\\", regex):
             return None
         try:

@@ -31,9 +31,11 @@ def declare(shell: Shell, words: list[Argument], _statement: Simple) -> None:
     shell.state.status = True
     if "p" in flags or "f" in flags or "F" in flags:
         return
+    refused = False
     for word in words[place:]:
         name = re.split(r"[+=\[]", word.text, maxsplit=1)[0]
         if not _NAME.match(name):
+            refused = refused or UNKNOWN not in name
             continue
         local = kind == "local" or (kind in ("declare", "typeset") and "g" not in flags)
         if local and shell.assigner.frames:
@@ -49,7 +51,7 @@ def declare(shell: Shell, words: list[Argument], _statement: Simple) -> None:
             notes.note_export(shell, name)
         if kind == "readonly" or "r" in flags:
             shell.assigner.update(name, readonly=True)
-    shell.state.status = True  # the status of a substitution in a declaration is lost
+    shell.finish(not refused)  # the status of a substitution in a declaration is lost
 
 
 def _attributes(shell: Shell, kind: str, name: str, flags: str, removed: str) -> None:

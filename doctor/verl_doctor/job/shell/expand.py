@@ -256,6 +256,9 @@ class Expander:
             return self._keys(part)
         if part.operator in (":-", "-", ":+", "+", ":?", "?", "=", ":="):
             return self._many_default(part, found)
+        if part.operator and len(found.values) > 1 and separators(state)[:1] != " ":
+            # Where nothing is split, bash joins what an operator gives in other ways than a plain "${name[@]}".
+            return [self._piece(unknown(operators.NOT_FOLLOWED), part)]
         if part.operator == ":":
             values, unsure = self._slice(part, found)
             return self._listed(values, part, unsure)

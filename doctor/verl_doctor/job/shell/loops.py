@@ -119,9 +119,9 @@ def run_loop(shell: Shell, statement: syntax.For | syntax.While) -> None:
 
 def _turn(shell: Shell, body: Callable[[], None], exits: list[State]) -> bool:
     """One turn; False when the loop ends here. States that leave the loop go to `exits`."""
-    shell.exempt, exempt = 0 if not shell.exempt else shell.exempt, shell.exempt
-    body()
-    shell.exempt = exempt
+    doubtful = f"the loop before line {shell.unit.line(shell.position)} goes on" if exits else ""
+    with shell.under(doubtful):
+        body()
     going: list[State] = []
     for end in [shell.state, *shell.parked]:
         if end.stopped in ("break", "continue") and end.levels > 1:

@@ -216,11 +216,11 @@ def note_export(shell: Shell, name: str) -> None:
         cell = shell.state.variables.get(name)
         same = earlier is not None and cell is not None and cell.inherited is earlier
         if not same:
-            shell.late_exports.append((len(shell.launches), name, location))
+            shell.late_exports.append((len(shell.launches), shell.others, name, location))
 
 
 def note_late_exports(shell: Shell) -> None:
-    """The exports after which nothing is launched any more."""
-    for count, name, location in shell.late_exports:
-        if count == len(shell.launches):
+    """The exports after which no program is started any more, so that they can only have been meant for the launch."""
+    for launches, others, name, location in shell.late_exports:
+        if (launches, others) == (len(shell.launches), shell.others):
             shell.note("export-after-launch", {"word": name, "line": str(location.line)}, location)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 
 from verl_doctor.job.model import UNKNOWN
-from verl_doctor.job.shell.patterns import Chars, Unsupported, compile_pattern, to_regex
+from verl_doctor.job.shell.patterns import Chars, Unsupported, compile_pattern, to_regex, too_costly
 from verl_doctor.job.shell.state import Value, unknown
 
-_MAX_TEXT = 20_000
 NOT_FOLLOWED = "this expansion is not followed"
 
 
@@ -19,7 +18,7 @@ def strip(value: Value, operator: str, pattern: Chars) -> Value:
         expression = compile_pattern(to_regex(pattern))
     except Unsupported:
         return unknown(NOT_FOLLOWED)
-    if len(text) > _MAX_TEXT or _too_many_stars(pattern):
+    if too_costly(text, pattern, tries=len(text) + 1):
         return unknown(NOT_FOLLOWED)
     lengths = range(len(text) + 1) if len(operator) == 1 else range(len(text), -1, -1)
     for length in lengths:
@@ -31,17 +30,13 @@ def strip(value: Value, operator: str, pattern: Chars) -> Value:
     return value
 
 
-def _too_many_stars(pattern: Chars) -> bool:
-    return sum(char in "*+" and not quoted for char, quoted in pattern) > 4
-
-
 def substitute(value: Value, operator: str, pattern: Chars, replacement: str) -> Value:
     """`/`, `//`, `/#` and `/%`: the longest match replaced, once or everywhere."""
     if UNKNOWN in value.text:
         return unknown(value.unknown)
     if not pattern:
         return value
-    if len(value.text) > _MAX_TEXT or _too_many_stars(pattern):
+    if too_costly(value.text, pattern, tries=len(value.text) + 1):
         return unknown(NOT_FOLLOWED)
     try:
         regex = to_regex(pattern)

@@ -16,6 +16,7 @@ _CLASSES = {
     "blank": r" \t", "punct": r"!-/:-@\[-`{-~", "xdigit": "0-9A-Fa-f",
 }  # fmt: skip
 _EXTENDED = {"?": "(?:%s)?", "*": "(?:%s)*", "+": "(?:%s)+", "@": "(?:%s)"}
+_MAX_POSITIONS = 5_000_000
 _MAX_ENTRIES = 20_000
 
 
@@ -106,7 +107,7 @@ def _extended(chars: Chars, start: int, lazy: bool) -> tuple[str, int]:
         else:
             branches[-1].append((char, quoted))
         place += 1
-    if depth or kind == "!" or len(branches) > 20:
+    if depth or kind == "!" or len(branches) > 20 or (kind in "*+" and len(chars) > 40):
         raise Unsupported
     return _EXTENDED[kind] % "|".join(to_regex(branch, lazy=lazy) for branch in branches), place + 1
 
@@ -119,10 +120,16 @@ def compile_pattern(regex: str) -> re.Pattern[str]:
         raise Unsupported from error
 
 
+def too_costly(text: str, chars: Chars, *, tries: int = 1) -> bool:
+    """Whether so many matches may take long: each `*` may try every position."""
+    stars = sum(char in "*+" and not quoted for char, quoted in chars)
+    return stars > 8 or tries * len(text) ** stars > _MAX_POSITIONS
+
+
 def matches(text: str, chars: Chars) -> bool:
     """Whether the whole text matches; raises Unsupported."""
-    if sum(char in "*+" and not quoted for char, quoted in chars) > 8:
-        raise Unsupported  # bounds the time of a match
+    if too_costly(text, chars):
+        raise Unsupported
     return compile_pattern(to_regex(chars)).fullmatch(text) is not None
 
 

@@ -22,7 +22,7 @@ from verl_doctor.job.shell.words import Command
 from verl_doctor.job.variables import brief
 from verl_doctor.report import Location
 
-MAX_STEPS = 60_000
+MAX_STEPS = 20_000
 _WORD_LIMIT = 200_000
 
 
@@ -51,9 +51,11 @@ class Shell:
         self.parked: list[State] = []
         self.position = 0
         self.unset_names: set[str] = set()
+        self.element_places: dict[str, Location] = {}  # where the elements of arrays are written, by their text
         self.empty_sources: dict[str, set[str]] = {}
         self.empty_words: dict[tuple[str, str], set[str]] = {}
-        self.late_exports: list[tuple[int, str, Location]] = []
+        self.late_exports: list[tuple[int, int, str, Location]] = []
+        self.others = 0
         self.reported: set[str] = set()
 
     @property
@@ -259,7 +261,8 @@ class Shell:
             for value in self.expander.fields(raw):
                 size += len(value.text)
                 self.remember_empty(value, str(location))
-                words.append(Argument(value.text, location, value.unknown if not value.known else ""))
+                written = self.element_places.get(value.text, location) if "[@]" in raw else location
+                words.append(Argument(value.text, written, value.unknown if not value.known else ""))
         if size > _WORD_LIMIT * 10:
             raise OutOfSteps
         return words
@@ -307,6 +310,8 @@ class Shell:
         if is_launch(words):
             self.record(words)
             notes.note_launch(self, statement, words)
+        else:
+            self.others += 1
         output = commands.known_output(words, self.state)
         if output is not None:
             self.state.status = output.status

@@ -193,3 +193,23 @@ def heredoc_bodies(text: str, newline: int, pending: list[tuple[bool, str]]) -> 
                 break
     pending.clear()
     return min(place, len(text))
+
+
+def without_continuations(text: str) -> str:
+    """The text without its backslash-newlines, which bash takes out before it reads names; those in '...' stay."""
+    if "\\\n" not in text:
+        return text
+    kept: list[str] = []
+    place, in_double = 0, False
+    while place < len(text):
+        char, end = text[place], place + 1
+        if char == "\\":
+            end = place + 2
+        elif char == "'" and not in_double:
+            end = single_quoted(text, place)
+        elif char == '"':
+            in_double = not in_double
+        if text[place:end] != "\\\n":
+            kept.append(text[place:end])
+        place = end
+    return "".join(kept)

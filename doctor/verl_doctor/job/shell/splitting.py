@@ -8,6 +8,8 @@ from verl_doctor.job.model import UNKNOWN
 from verl_doctor.job.shell.patterns import Chars, Unsupported, find_files, has_magic
 from verl_doctor.job.shell.state import State, Value, unknown
 
+MAX_TEXT = 100_000
+
 
 class Piece(NamedTuple):
     """A piece of an expanded word. `split`: it came from an unquoted expansion. `ends_word`: a new word starts after it."""
@@ -20,6 +22,8 @@ class Piece(NamedTuple):
 
 def joined(pieces: list[Piece]) -> Value:
     """The text of pieces that are not split."""
+    if sum(len(piece.value.text) for piece in pieces) > MAX_TEXT:
+        return unknown("the text is too long to be followed")
     text = "".join(piece.value.text + (" " if piece.ends_word else "") for piece in pieces)
     return Value(text, next((piece.value.unknown for piece in pieces if piece.value.unknown), ""))
 

@@ -214,4 +214,4 @@ def unescape_ansi(text: str) -> str:
 
 def parse_word(text: str, *, in_double: bool = False) -> tuple[Part, ...]:
     """The parts of a raw word. `in_double`: the text stood inside "...". Raises scan.Unclosed."""
-    return _Parser(text, in_double).run()
+    return _Parser(text if in_double else scan.without_continuations(text), in_double).run()

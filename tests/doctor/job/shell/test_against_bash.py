@@ -439,7 +439,7 @@ def disagreement(text: str, folder: Path, arguments: list[str]) -> str:
         found = [word.text for word in launch.arguments]
         if not words_fit(found, words):
             return f"line {launch.line}: {found}, bash passes {words}"
-        if launch.directory != variables["PWD"]:
+        if not fits(launch.directory, variables["PWD"]):
             return f"line {launch.line}: the directory is {launch.directory}, for bash {variables['PWD']}"
         for name in COMPARED:
             mine, real = value_of(launch, name), variables.get(name)

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - rows of shell text
 """What is read in launch scripts: words, variables, places, and the notes on what deserves a look."""
 
 import os
@@ -96,7 +97,7 @@ def test_only_the_settings_that_differ_between_branches_are_unknown(read):
 
 def test_a_launcher_that_differs_between_branches_gives_a_launch_each(read):
     script = read('L=(python3)\nif check; then L=(uv run python3); fi\n"${L[@]}" -m verl.trainer.main_ppo a.b=1')
-    assert [[word.text for word in launch.arguments][0] for launch in script.launches] == ["uv", "python3"]
+    assert [launch.arguments[0].text for launch in script.launches] == ["uv", "python3"]
     assert [launch.condition for launch in script.launches] == ["'check'", "not 'check'"]
 
 
@@ -108,6 +109,11 @@ def test_a_branch_that_ends_the_script_leaves_no_doubt(read):
 def test_a_launch_in_an_undecided_branch_carries_its_condition(read):
     script = read(f"if nvidia-smi; then\n  {ENTRY} a.b=1\nelse\n  sleep infinity\nfi")
     assert script.launches[0].condition == "'nvidia-smi'"
+
+
+def test_a_launch_behind_an_undecided_break_is_in_doubt(read):
+    script = read(f"for i in 1 2; do\n  {ENTRY} a.b=$i\n  check && break\ndone")
+    assert [bool(launch.condition) for launch in script.launches] == [False, True]
 
 
 def test_places_are_lines_and_columns(read):
@@ -174,16 +180,20 @@ def test_launches_are_found(read, text):
     assert launch.condition == ""
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "python3 -m vllm.entrypoints.api_server",
-        "echo python3 -m verl.trainer.main_ppo",
-        "tee verl.trainer.main_ppo",
-        "pip install a>=0.0.5",
-    ]
-    + [f"# {ENTRY}", f"cat <<EOF\n{ENTRY}\nEOF", f"if false; then {ENTRY}; fi", f"exit 0\n{ENTRY}", f"f() {{ {ENTRY}; }}"],
-)
+OTHERS = [
+    "python3 -m vllm.entrypoints.api_server",
+    "echo python3 -m verl.trainer.main_ppo",
+    "tee verl.trainer.main_ppo",
+    "pip install a>=0.0.5",
+    f"# {ENTRY}",
+    f"cat <<EOF\n{ENTRY}\nEOF",
+    f"if false; then {ENTRY}; fi",
+    f"exit 0\n{ENTRY}",
+    f"f() {{ {ENTRY}; }}",
+]
+
+
+@pytest.mark.parametrize("text", OTHERS)
 def test_other_commands_are_no_launches(read, text):
     assert read(text).launches == []
 
@@ -202,7 +212,7 @@ NOTES = [
     ("typographic-character", f"{ENTRY} trainer.logger='[“console”，“wandb”]'", 1, "trainer.logger='[“console”，“wandb”]'"),
     ("typographic-character", f"{ENTRY} –config-name=x", 1, "–config-name=x"),
     ("empty-from-unset", f"{ENTRY} trainer.experiment_name=$EXP", 1, "trainer.experiment_name="),
-    ("empty-from-unset", f"NAME=$EXP\nA=(trainer.experiment_name=$NAME)\n{ENTRY} ${{A[@]}}", 3, "trainer.experiment_name="),
+    ("empty-from-unset", f"NAME=$EXP\nA=(trainer.experiment_name=$NAME)\n{ENTRY} ${{A[@]}}", 2, "trainer.experiment_name="),
     ("unset-under-u", f"set -eu\nD=$DATA_HOME\n{ENTRY} a.b=$D", 2, "DATA_HOME"),
     ("unset-under-u", f": ${{MODEL:?give a model}}\n{ENTRY} a.b=$MODEL", 1, "MODEL"),
     ("plaintext-credential", f"export WANDB_API_KEY={KEY}\n{ENTRY}", 1, "WANDB_API_KEY"),
@@ -238,6 +248,7 @@ QUIET = [
     f"export WANDB_API_KEY=your_wandb_key HF_TOKEN=$MY_TOKEN\n{ENTRY}",
     f"COMMIT={'0123456789' * 4}\n{ENTRY} a.revision={'0123456789' * 4}",
     f"{ENTRY} a=1\nexport WANDB_MODE=offline\n{ENTRY} a=2",
+    f"{ENTRY} a=1\nexport WANDB_MODE=online\nwandb sync run",
     f'eval "$(conda shell.bash hook)"\n{ENTRY}',
     f"[ -f /no/such/file ] && source /no/such/file\n{ENTRY}",
     f"for i in; do :; done\nX=$(( (1 + 2) * 3 ))\n{ENTRY} a.b=$X >&2 <<< text",
