@@ -247,7 +247,9 @@ class Expander:
         state = self.host.state
         found = parameters.elements(part.name, state, self.host.sources)
         if part.prefix == "#":
-            if part.index and part.name not in state.variables and "u" in state.options and not found.unsure:
+            cell = state.variables.get(part.name)
+            absent = part.index and (cell is None or cell.content is None)
+            if absent and "u" in state.options and not found.unsure:
                 self.host.report_unset(part.name, False)
                 return [self._piece(unknown(f"${part.name} is not set"), part)]
             value = unknown(found.unsure) if found.unsure else Value(str(len(found.values)))

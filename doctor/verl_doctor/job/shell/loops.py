@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from verl_doctor.job.model import UNKNOWN
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from verl_doctor.job.shell.run import Shell
 
 _MAX_TURNS = 400
+_MAX_DOUBTFUL = 3
 
 
 def condition_status(shell: Shell, statements: tuple[syntax.Statement, ...]) -> bool | None:
@@ -149,8 +150,16 @@ def _turn(shell: Shell, body: Callable[[], None], exits: list[State]) -> bool:
     return False
 
 
+def _turns(exits: list[State]) -> Iterator[int]:
+    """So many turns are followed one by one; few once it is not known whether the loop still runs."""
+    for turn in range(_MAX_TURNS):
+        if len(exits) > _MAX_DOUBTFUL:
+            return
+        yield turn
+
+
 def _while(shell: Shell, statement: syntax.While, exits: list[State]) -> None:
-    for _ in range(_MAX_TURNS):
+    for _ in _turns(exits):
         status = condition_status(shell, statement.condition)
         if shell.state.stopped:
             return
@@ -232,7 +241,7 @@ def _c_style(shell: Shell, statement: syntax.For, exits: list[State]) -> None:
     first, condition, step = parts
     if first.strip():
         shell.expander.number(first)
-    for _ in range(_MAX_TURNS):
+    for _ in _turns(exits):
         value = shell.expander.number(condition) if condition.strip() else Value("1")
         if not value.known:
             break

@@ -25,12 +25,14 @@ class Unsupported(Exception):
 
 
 def has_magic(chars: Chars) -> bool:
-    """Whether the text is a pattern for file names."""
-    for place, (char, quoted) in enumerate(chars):
+    """Whether the text is a pattern for file names; for bash `[` and a later `]` are enough."""
+    opened = False
+    for char, quoted in chars:
         if quoted:
             continue
-        if char in "*?" or (char == "[" and _bracket(chars, place) is not None):
+        if char in "*?" or (char == "]" and opened):
             return True
+        opened = opened or char == "["
     return False
 
 
