@@ -58,15 +58,18 @@ def override_after_pipe(script_notes: list[ScriptNote]) -> Iterator[Finding]:
     bad=[
         _row("continuation-ended-by-comment", "trainer.logger=[console]"),
         _row("continuation-ended-by-blank", "trainer.logger=[console]"),
+        _row("continuation-ended-by-empty-line", "trainer.logger=[console]"),
+        _row("continuation-missing", "trainer.logger=[console]"),
     ],
 )
 def continuation_ends_early(script_notes: list[ScriptNote]) -> Iterator[Finding]:
     """The launch ends before its last lines, so the overrides on them are lost.
 
-    A comment line between continued lines ends the command, and so does a backslash with a blank behind it. The lines that
-    follow are commands of their own: the shell fails on them after the training, or not at all.
+    A comment or an empty line between continued lines ends the command, and so does a backslash with a blank behind it or a
+    line without one. The lines that follow are commands of their own: the shell fails on them after the training, or not at
+    all.
 
-    Fix: take the comment out of the command, or the blank from behind the backslash.
+    Fix: take the comment or the empty line out of the command, and let each line but the last end in a backslash.
 
     See: GNU Bash manual, Escape Character and Comments
     """
@@ -81,6 +84,18 @@ def continuation_ends_early(script_notes: list[ScriptNote]) -> Iterator[Finding]
         "continuation-ended-by-blank",
         "a blank behind the backslash ends the launch here: {word} and what follows never reach verl",
         "Remove the blank behind the backslash",
+    )
+    yield from _found(
+        script_notes,
+        "continuation-ended-by-empty-line",
+        "an empty line ends the launch before this one: {word} and what follows never reach verl",
+        "Remove the empty line",
+    )
+    yield from _found(
+        script_notes,
+        "continuation-missing",
+        "the line before ends without a backslash: {word} and what follows never reach verl",
+        "End the line before with a backslash",
     )
 
 

@@ -35,6 +35,8 @@ NOTE_KINDS = (
     "override-after-pipe",
     "continuation-ended-by-comment",
     "continuation-ended-by-blank",
+    "continuation-ended-by-empty-line",
+    "continuation-missing",
     "unquoted-list-glob",
     "override-split",
     "typographic-character",

@@ -182,8 +182,10 @@ def _note_continuation(shell: Shell, unit: Unit, last: Token, place: int) -> Non
     elif re.search(r"(?<!\\)(?:\\\\)*\\[ \t\r\u00a0]$", raw):
         blank = "a carriage return" if raw.endswith("\r") else "a blank"
         shell.note("continuation-ended-by-blank", values | {"blank": blank}, unit.location(last.start))
+    elif re.match(r"(?:[ \t]*\\\n)+[ \t]*\n", between):
+        shell.note("continuation-ended-by-empty-line", values, location)
     elif "\n" in between:
-        shell.note("override-after-pipe", values | {"goes_to": "the shell", "line": str(location.line)}, location)
+        shell.note("continuation-missing", values, location)
 
 
 def note_credential(shell: Shell, name: str, raw: str, position: int) -> None:

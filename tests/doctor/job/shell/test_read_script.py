@@ -200,7 +200,8 @@ def test_other_commands_are_no_launches(read, text):
 
 NOTES = [
     ("override-after-pipe", f"{ENTRY} a.b=1 2>&1 | tee log \\\n  trainer.resume_mode=disable", 2, "trainer.resume_mode=disable"),
-    ("override-after-pipe", f"{ENTRY} a.b=1\n    trainer.nnodes=2", 2, "trainer.nnodes=2"),
+    ("continuation-missing", f"{ENTRY} a.b=1\n    trainer.nnodes=2", 2, "trainer.nnodes=2"),
+    ("continuation-ended-by-empty-line", f"{ENTRY} a.b=1 \\\n\n    trainer.nnodes=2", 3, "trainer.nnodes=2"),
     ("continuation-ended-by-comment", f"{ENTRY} a.b=1 \\\n  # trainer.x=1 \\\n  trainer.nnodes=2", 2, "trainer.nnodes=2"),
     ("continuation-ended-by-blank", f"{ENTRY} a.b=1 \\ \n  trainer.nnodes=2", 1, "trainer.nnodes=2"),
     ("continuation-ended-by-blank", f"{ENTRY} a.b=1 \\\r\n  trainer.nnodes=2\r\n", 1, "trainer.nnodes=2\r"),
