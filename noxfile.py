@@ -9,7 +9,8 @@ nox.options.error_on_missing_interpreters = False
 @nox.session(python=["3.10", "3.11", "3.12", "3.13"])
 def tests(session):
     session.install("-e", ".[test,real]")
-    session.install("--no-deps", "verl==0.9.1")
+    if session.python != "3.13":  # verl itself supports 3.10 to 3.12; without it the tests that drive it are skipped
+        session.install("--no-deps", "verl==0.9.1")
     session.run("pytest", "-n", "2", *session.posargs)
 
 
