@@ -221,7 +221,7 @@ class SwanlabHandler(Base):
             self.reply(201, experiment)
         elif re.fullmatch(r"/api/project/[^/]+/[^/]+/runs/[^/]+", path) and self.command in {"GET", "DELETE"}:
             double.state.setdefault("deleted", []).extend([path] if self.command == "DELETE" else [])
-            self.reply(200, double.state["experiment"] if "experiment" in double.state else {})
+            self.reply(200, double.state.get("experiment", {}))
         elif path == "/api/house/metrics/scalar/export":
             double.state["exported"] = [column["key"] for column in json.loads(data)["columns"]]
             self.reply(200, {"cosKey": "export.csv"})
