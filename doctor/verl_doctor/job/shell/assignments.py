@@ -10,7 +10,7 @@ from verl_doctor.job.model import UNKNOWN
 from verl_doctor.job.shell import operators
 from verl_doctor.job.shell.lexer import cut
 from verl_doctor.job.shell.splitting import Piece, joined
-from verl_doctor.job.shell.state import Array, Cell, Value, unknown
+from verl_doctor.job.shell.state import CHARACTERS_A_STEP, Array, Cell, Value, unknown
 from verl_doctor.report import Location
 
 if TYPE_CHECKING:
@@ -69,6 +69,7 @@ class Assigner:
 
     def put(self, name: str, value: Value, location: Location, *, plus: bool = False) -> None:
         """Set a variable to a text, or append to it."""
+        self.shell.spend(len(value.text) // CHARACTERS_A_STEP)
         variables = self.shell.state.variables
         cell = variables.get(name, Cell(None))
         if cell.readonly:

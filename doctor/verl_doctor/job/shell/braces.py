@@ -13,6 +13,7 @@ from verl_doctor.job.shell import scan
 _RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)(?:\.\.(-?\d+))?|([a-zA-Z])\.\.([a-zA-Z])(?:\.\.(-?\d+))?")
 _MAX_WORDS = 5000
 _MAX_DEPTH = 20
+_MAX_GROUPS = 200
 
 
 def expand(raw: str) -> list[str]:
@@ -25,6 +26,8 @@ def expand(raw: str) -> list[str]:
         end = scan.step(raw, place)
         items.append(raw[place:end])
         place = end
+    if items.count("{") > _MAX_GROUPS:
+        raise scan.Unclosed(items.index("{"))
     return ["".join(word) for word in _expand(items, 0)]
 
 

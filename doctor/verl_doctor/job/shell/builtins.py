@@ -203,11 +203,12 @@ def _let(shell: Shell, words: list[Argument], _statement: Simple) -> None:
 
 def _read(shell: Shell, words: list[Argument], _statement: Simple) -> None:
     takes_value, names = False, []
+    with_value = "dinNptu" if words[0].text == "read" else "dnOsuCc"
     for word in words[1:]:
         if takes_value:
             takes_value = False
         elif word.text.startswith("-"):
-            takes_value = word.text[-1] in "dinNptu"
+            takes_value = word.text[-1] in with_value
             if word.text[-1] == "a":
                 continue
         elif _NAME.match(word.text):

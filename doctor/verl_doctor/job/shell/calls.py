@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from verl_doctor.job.model import Argument
-from verl_doctor.job.shell.state import Value, unknown
+from verl_doctor.job.shell.state import CHARACTERS_A_STEP, Value, unknown
 from verl_doctor.job.shell.unit import Unit
 from verl_doctor.job.shell.words import Command
 from verl_doctor.job.variables import brief
@@ -57,6 +57,7 @@ def read_text(shell: Shell, text: str) -> None:
         shell.state.status = None
         return
     shell.calls += 1
+    shell.spend(len(text) // CHARACTERS_A_STEP)
     shell.read(Unit(text, outer=shell.unit, offset=shell.position))
     shell.calls -= 1
 

@@ -34,8 +34,9 @@ def substitute(value: Value, operator: str, pattern: Chars, replacement: str) ->
     """`/`, `//`, `/#` and `/%`: the longest match replaced, once or everywhere."""
     if UNKNOWN in value.text:
         return unknown(value.unknown)
-    if not pattern:
-        return value
+    if not pattern:  # an empty pattern matches nothing but an end of the text
+        ends = {"/#": Value(replacement + value.text), "/%": Value(value.text + replacement)}
+        return ends.get(operator, value)
     if too_costly(value.text, pattern, tries=len(value.text) + 1):
         return unknown(NOT_FOLLOWED)
     try:

@@ -15,7 +15,7 @@ from verl_doctor.job.shell.expand import Expander
 from verl_doctor.job.shell.launches import exported, is_launch
 from verl_doctor.job.shell.lexer import Token
 from verl_doctor.job.shell.model import Script, ScriptLaunch
-from verl_doctor.job.shell.state import Array, Cell, Reason, State, Value, merge, unknown
+from verl_doctor.job.shell.state import CHARACTERS_A_STEP, Array, Cell, Reason, State, Value, merge, unknown
 from verl_doctor.job.shell.syntax import Statement
 from verl_doctor.job.shell.unit import Unit
 from verl_doctor.job.shell.words import Command
@@ -95,13 +95,17 @@ class Shell:
                 return
             self.run(statement)
 
-    def run(self, statement: Statement) -> None:
-        """Go through one statement."""
-        self.steps += 1
-        self.position = statement.start
+    def spend(self, steps: int) -> None:
+        """Count work that was done; raises OutOfSteps when it was too much."""
+        self.steps += steps
         if self.steps > MAX_STEPS:
             self.last_line = self.here().line or 1
             raise OutOfSteps
+
+    def run(self, statement: Statement) -> None:
+        """Go through one statement."""
+        self.position = statement.start
+        self.spend(1)
         if isinstance(statement, syntax.Simple):
             self.simple(statement)
         else:
@@ -263,8 +267,7 @@ class Shell:
                 self.remember_empty(value, str(location))
                 written = self.element_places.get(value.text, location) if "[@]" in raw else location
                 words.append(Argument(value.text, written, value.unknown if not value.known else ""))
-        if size > _WORD_LIMIT * 10:
-            raise OutOfSteps
+        self.spend(size // CHARACTERS_A_STEP)
         return words
 
     def note_credential(self, token: Token) -> None:

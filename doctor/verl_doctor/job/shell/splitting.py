@@ -40,8 +40,11 @@ def words(pieces: list[Piece], state: State) -> list[Value]:
     found: list[Value] = []
     for word in _split(pieces, state):
         value = joined([piece._replace(ends_word=False) for piece in word])
+        if not value.known and "nullglob" not in state.options:
+            found.append(value)
+            continue
         chars = [(char, piece.quoted) for piece in word for char in piece.value.text]
-        if not value.known and "nullglob" in state.options and has_magic(chars):
+        if not value.known and has_magic(chars):
             found.append(unknown(value.unknown))
         elif not value.known or "f" in state.options or not has_magic(chars):
             found.append(value)

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from verl_doctor.job.shell.unit import Unit
 
 
+CHARACTERS_A_STEP = 50
+"""So many characters that are read or kept count as one step of the budget."""
+
+
 class Value(NamedTuple):
     """A text, in which `UNKNOWN` stands for parts that cannot be known; `unknown` says why."""
 

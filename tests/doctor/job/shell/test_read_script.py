@@ -57,6 +57,8 @@ VALUES = [
     ("set without value", "N=\n{} a.b=${{N:-x}} c.d=${{N-y}}", ["a.b=x", "c.d="]),
     ("braces", "{} a.b={{1,2}} 'c={{d: 1}}'", ["a.b=1", "a.b=2", "c={d: 1}"]),
     ("replaced", "M=Qwen/Qwen3-8B\n{} n=${{M##*/}} m=${{M//\\//-}} l=${{M,,}}", ["n=Qwen3-8B", "m=Qwen-Qwen3-8B", "l=qwen/qwen3-8b"]),
+    ("each element with a prefix", 'A=(a=1 b=2)\nX=q\n{} "${{A[@]/#/p.}}" x=${{X/#/p}} y=${{X/%/s}}', ["p.a=1", "p.b=2", "x=pq", "y=qs"]),
+    ("lines that are read", 'mapfile -t A < words\n{} "${{A[@]}}"', ["?"]),
     ("here-document before", "cat > c.yaml <<EOF\na: 'b\n{} no=1\nEOF\n{} a.b=1", ["a.b=1"]),
     ("backslash at the end of the file", "{} a.b=1 \\", ["a.b=1"]),
     ("eval of known text", "C='a.b=1'\neval \"{} $C\"", ["a.b=1"]),
@@ -394,6 +396,8 @@ HARD = [
     ("self-reference in arithmetic", "a=b\nb=a\necho $((a))"),
     ("operators", "a && " * 5_000 + "b"),
     ("heredocs", "cat <<A <<B <<C\n" * 3_000),
+    ("open braces", "echo " + "{" * 500_000),
+    ("eval that doubles", 'x=\'x="$x$x"; eval "$x"\'; eval "$x"'),
 ]
 
 
