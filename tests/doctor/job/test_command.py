@@ -389,10 +389,10 @@ def test_secrets_do_not_remain() -> None:
     ids=lambda arguments: repr(arguments[:3])[:40],
 )
 def test_hostile_input_is_refused_quickly(arguments: list[str]) -> None:
-    begun = time.perf_counter()
+    begun = time.process_time()
     with pytest.raises(NotAVerlLaunch) as caught:
         parse_command([Argument(argument) for argument in arguments])
-    assert time.perf_counter() - begun < 2
+    assert time.process_time() - begun < 2
     assert len(str(caught.value)) < 500
     str(caught.value).encode()
 
