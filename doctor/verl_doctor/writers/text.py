@@ -17,6 +17,7 @@ _STYLE = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.
 _MARK = {Severity.ERROR: "✗", Severity.WARNING: "!", Severity.INFO: "·"}
 _SHOWN_OF_ONE_CODE = 3
 _CODES_OF_A_CAUSE = 5
+_NEEDED_FACTS = re.compile(r"^(needs \w+: )+")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -151,7 +152,7 @@ def _by_cause(undecided: list[Result]) -> list[tuple[str, list[Result]]]:
     """The causes, the one behind most checks first. What stands before a colon names the value, the rest says why."""
     causes: dict[str, list[Result]] = {}
     for result in undecided:
-        reason = _why(result)
+        reason = _NEEDED_FACTS.sub("", _why(result))
         causes.setdefault(reason.split(" is not known: ", 1)[-1], []).append(result)
     return sorted(causes.items(), key=lambda cause: -len(cause[1]))
 

@@ -114,3 +114,10 @@ def test_many_findings_of_one_code_are_folded_unless_asked_for():
     assert "and 6 more of DOCTOR001: key.3, key.4, key.5, key.6, key.7, key.8" in page
     assert written(*findings, verbosity=1).count("✗ error DOCTOR001") == 9
     assert written(*findings[:4]).count("✗ error DOCTOR001") == 4
+
+
+def test_what_was_left_out_for_one_reason_is_one_line():
+    reasons = ("needs wandb_viewer: --offline was given", "needs reachability: needs wandb_viewer: --offline was given")
+    page = written(*[finding(code=f"A00{n}", state="skip", message=None, fix=None, reason=r) for n, r in enumerate(reasons)])
+    assert page.count("? not decided") == 1
+    assert "? not decided: --offline was given (A000, A001)" in page
