@@ -7,13 +7,9 @@ from collections.abc import Iterator
 from verl_doctor.api import Environment, Finding, Job, Severity, check, finding
 from verl_doctor_checks.facts.directories import Directory, named_by
 from verl_doctor_checks.facts.files import LogFile
-from verl_doctor_checks.trackers import tracks, uses_agent_loop
+from verl_doctor_checks.trackers import logs_to, uses_agent_loop
 
 PATH = "VERL_FILE_LOGGER_PATH"
-
-
-def _has_file_logger(job: Job) -> bool:
-    return tracks(job) and "file" in job.loggers
 
 
 @check(
@@ -40,7 +36,7 @@ def file_log_overwritten(job: Job, log_file: LogFile) -> Iterator[Finding]:
 
     See: verl 0.9.1 verl/utils/tracking.py, `FileLogger.__init__`
     """
-    if _has_file_logger(job) and log_file.exists and log_file.size and not log_file.is_folder:
+    if logs_to(job, "file") and log_file.exists and log_file.size and not log_file.is_folder:
         yield finding(
             "{path} exists with {size} bytes: the file logger empties it when the job starts, also when the training resumes",
             target="file",
@@ -94,7 +90,7 @@ def file_log_cannot_be_opened(job: Job, environment: Environment, log_file: LogF
 
     See: verl 0.9.1 verl/utils/tracking.py, `FileLogger.__init__`
     """
-    if not _has_file_logger(job) or job.verl.release < (0, 6):
+    if not logs_to(job, "file") or job.verl.release < (0, 6):
         return
     variable = environment.given(PATH)
     if variable is None or variable.unknown:
@@ -162,7 +158,7 @@ def file_log_name_with_slash(job: Job, environment: Environment, log_file: LogFi
     See: verl 0.9.1 verl/utils/tracking.py, `FileLogger.__init__`
     """
     name = job.get("trainer.experiment_name")
-    if not _has_file_logger(job) or not isinstance(name, str) or "/" not in name:
+    if not logs_to(job, "file") or not isinstance(name, str) or "/" not in name:
         return
     if environment.get(PATH) is None and (log_file.unknown or not log_file.folder_exists):
         yield finding(
@@ -198,7 +194,7 @@ def file_log_stops_on_numpy(job: Job) -> Iterator[Finding]:
 
     See: verl 0.7.0 verl/utils/tracking.py, `FileLogger.log`, and verl/trainer/ppo/metric_utils.py
     """
-    if not _has_file_logger(job) or job.kind in {"sft", "sft_ray", "recipe"}:
+    if not logs_to(job, "file") or job.kind in {"sft", "sft_ray", "recipe"}:
         return
     if (0, 6) <= job.verl.release < (0, 7, 1) and uses_agent_loop(job):
         yield finding(
@@ -236,7 +232,7 @@ def file_log_not_writable(job: Job, environment: Environment, directories: list[
     See: verl 0.9.1 verl/utils/tracking.py, `FileLogger.__init__`
     """
     file = named_by(directories, PATH)
-    if file is None or file.place.writable or not _has_file_logger(job):
+    if file is None or file.place.writable or not logs_to(job, "file"):
         return
     yield finding(
         "the file logger cannot write {path} ({obstacle}): the job stops when it starts to log",

@@ -13,7 +13,7 @@ from verl_doctor_checks.addresses import has_userinfo, host, is_loopback, scheme
 from verl_doctor_checks.facts.mlflow import DEFAULT_OF_VERL, MlflowFiles
 from verl_doctor_checks.facts.reached import MlflowServer, Reach
 from verl_doctor_checks.roots import roots, was_asked
-from verl_doctor_checks.trackers import TRACE, number, trace_backend, tracks, uses_agent_loop, uses_v1_trainer
+from verl_doctor_checks.trackers import TRACE, logs_to, number, trace_backend, uses_agent_loop, uses_v1_trainer
 from verl_doctor_checks.variables import given, left_behind, secret
 
 URI = "MLFLOW_TRACKING_URI"
@@ -30,13 +30,9 @@ SERVER = {URI: "http://mlflow.example.com:5000"}
 TRACED = {"trainer.logger": ["console"], f"{TRACE}.backend": "mlflow"}
 
 
-def _logs(job: Job) -> bool:
-    return tracks(job) and "mlflow" in job.loggers
-
-
 def connects(job: Job) -> bool:
     """Whether MLflow is used at all, as a logger or for rollout traces. Raises Undetermined."""
-    return _logs(job) or (trace_backend(job) == "mlflow" and job.verl.release >= (0, 5))
+    return logs_to(job, "mlflow") or (trace_backend(job) == "mlflow" and job.verl.release >= (0, 5))
 
 
 def release_of(packages: Packages) -> tuple[int, ...]:
@@ -790,7 +786,7 @@ def mlflow_run_id_before_verl_0_7(job: Job, environment: Environment) -> Iterato
 
     See: https://github.com/verl-project/verl/issues/4740
     """
-    if _logs(job) and job.verl.release < (0, 7) and given(environment, "MLFLOW_RUN_ID"):
+    if logs_to(job, "mlflow") and job.verl.release < (0, 7) and given(environment, "MLFLOW_RUN_ID"):
         yield finding(
             "MLFLOW_RUN_ID is set, and verl {verl} starts a run in another experiment, which MLflow refuses",
             at=environment.given("MLFLOW_RUN_ID"),
@@ -830,7 +826,7 @@ def mlflow_metric_names(job: Job) -> Iterator[Finding]:
          https://github.com/verl-project/verl/issues/1242
          https://github.com/verl-project/verl/issues/984
     """
-    if not _logs(job) or job.verl.release >= (0, 6, 1):
+    if not logs_to(job, "mlflow") or job.verl.release >= (0, 6, 1):
         return
     if job.entry.endswith("fsdp_sft_trainer"):
         name = "train/lr(1e-3)"
@@ -878,7 +874,7 @@ def mlflow_parameter_name(job: Job) -> Iterator[Finding]:
     See: mlflow 3.17.2 utils/validation.py
          verl 0.9.1 verl/utils/tracking.py (`_compute_mlflow_params_from_objects`)
     """
-    if not _logs(job):
+    if not logs_to(job, "mlflow"):
         return
     for key, setting in job.settings.items():
         for name in _parameter_names(key.replace(".", "/"), setting.value):
@@ -937,7 +933,7 @@ def mlflow_name_too_long(job: Job, environment: Environment) -> Iterator[Finding
 
     See: mlflow 3.17.2 utils/validation.py (measured with PostgreSQL 18 and MariaDB 10.11)
     """
-    if not _logs(job):
+    if not logs_to(job, "mlflow"):
         return
     strict = kind_of(given(environment, URI)) in {"postgresql", "mysql"}
     limits = {"trainer.project_name": 256 if strict else 500} | ({"trainer.experiment_name": 250} if strict else {})

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from verl_doctor.api import Environment, Finding, Job, Packages, Setting, Severity, Undetermined, Variable, check, finding
 from verl_doctor_checks.facts.mlflow_store import LOCK_WATCH_S, Contents, MlflowDatabase, MlflowStore
 from verl_doctor_checks.mlflow import MLFLOW, TRACED, URI, release_of
-from verl_doctor_checks.trackers import generation_sinks, number, trace_backend, tracks, uses_agent_loop, validations
+from verl_doctor_checks.trackers import generation_sinks, logs_to, number, trace_backend, tracks, uses_agent_loop, validations
 
 RUN = "MLFLOW_RUN_ID"
 PARENTS_ARE_MADE = (3, 7)
@@ -486,7 +486,7 @@ def _sets_experiment(job: Job, environment: Environment) -> bool:
     """Whether an experiment is chosen by name: always for traces, and for a logger without a given run. Raises Undetermined."""
     if trace_backend(job) == "mlflow":
         return True
-    return tracks(job) and "mlflow" in job.loggers and not (environment.text(RUN) and job.verl.release >= (0, 7))
+    return logs_to(job, "mlflow") and not (environment.text(RUN) and job.verl.release >= (0, 7))
 
 
 def _experiment_findings(job: Job, environment: Environment, contents: Contents, name: str) -> Iterator[Finding]:

@@ -13,7 +13,7 @@ from verl_doctor_checks.facts.directories import Directory, named_by
 from verl_doctor_checks.facts.reached import Reach, SwanlabAccess
 from verl_doctor_checks.facts.swanlab import SwanlabFiles, SwanlabSetting
 from verl_doctor_checks.roots import roots, was_asked
-from verl_doctor_checks.trackers import generates, tracks
+from verl_doctor_checks.trackers import generates, logs_to
 from verl_doctor_checks.variables import given, is_true, left_behind, secret
 
 NEWEST = (999,)
@@ -27,10 +27,6 @@ ONLINE = {"SWANLAB_API_KEY": KEY}
 OFFLINE = {"SWANLAB_MODE": "offline"}
 OLD = {"swanlab": "0.7.20"}
 LOGIN = {"path": "/home/user/.swanlab/.netrc", "host": "https://api.swanlab.cn", "key": KEY}
-
-
-def logs_to_swanlab(job: Job) -> bool:
-    return tracks(job) and "swanlab" in job.loggers
 
 
 def _release(packages: Packages) -> tuple[int, ...]:
@@ -107,7 +103,7 @@ def swanlab_key_missing(
     See: swanlab 0.10.3 sdk/internal/settings/__init__.py
          https://github.com/SwanHubX/SwanLab/issues/1503
     """
-    if not logs_to_swanlab(job) or secret(environment, "SWANLAB_API_KEY") or not is_online(environment):
+    if not logs_to(job, "swanlab") or secret(environment, "SWANLAB_API_KEY") or not is_online(environment):
         return
     if environment.get("SWANLAB_API_KEY"):
         return
@@ -192,7 +188,7 @@ def swanlab_key_in_offline_mode(job: Job, environment: Environment) -> Iterator[
     See: verl 0.9.1 verl/utils/tracking.py
          swanlab 0.10.3 (measured without network; 0.6.13, 0.7.20 and 0.8.5 do the same)
     """
-    if not logs_to_swanlab(job) or not secret(environment, "SWANLAB_API_KEY"):
+    if not logs_to(job, "swanlab") or not secret(environment, "SWANLAB_API_KEY"):
         return
     mode = given(environment, "SWANLAB_MODE")
     if mode in {"offline", "local", "disabled"}:
@@ -240,7 +236,7 @@ def swanlab_mode_invalid(job: Job, environment: Environment, packages: Packages)
          swanlab 0.7.20 data/utils.py
     """
     variable = environment.given("SWANLAB_MODE")
-    if not logs_to_swanlab(job) or variable is None:
+    if not logs_to(job, "swanlab") or variable is None:
         return
     release = known_release(packages)
     modes = ["cloud", "disabled", "local"]
@@ -291,7 +287,7 @@ def swanlab_board_missing(job: Job, environment: Environment, packages: Packages
     See: swanlab 0.10.3 and 0.7.20 (measured)
          https://github.com/datawhalechina/happy-llm/issues/104
     """
-    if not logs_to_swanlab(job) or given(environment, "SWANLAB_MODE") != "local":
+    if not logs_to(job, "swanlab") or given(environment, "SWANLAB_MODE") != "local":
         return
     release = _release(packages)
     if release < (0, 6) or packages.version("swanboard") is not None:
@@ -340,7 +336,7 @@ def swanlab_project_name(job: Job, packages: Packages) -> Iterator[Finding]:
     See: swanlab 0.10.3 sdk/internal/pkg/constraints/__init__.py
          https://github.com/SwanHubX/SwanLab/issues/719
     """
-    name = job.get("trainer.project_name") if logs_to_swanlab(job) else None
+    name = job.get("trainer.project_name") if logs_to(job, "swanlab") else None
     if not isinstance(name, str) or not name.strip():
         return
     wrong = sorted(set(re.findall(r"[^0-9a-zA-Z_\-+.]", name)))
@@ -388,7 +384,7 @@ def swanlab_experiment_name_too_long(job: Job, packages: Packages) -> Iterator[F
     See: swanlab 0.10.3 sdk/internal/pkg/constraints/__init__.py
          swanlab 0.7.20 formatter.py
     """
-    name = job.get("trainer.experiment_name") if logs_to_swanlab(job) else None
+    name = job.get("trainer.experiment_name") if logs_to(job, "swanlab") else None
     if not isinstance(name, str) or len(name) <= 250:
         return
     refused = known_release(packages) >= REWRITTEN
@@ -437,7 +433,7 @@ def swanlab_api_host(job: Job, environment: Environment, packages: Packages) -> 
          swanlab 0.7.20 package.py
     """
     variable = environment.given("SWANLAB_API_HOST")
-    if not logs_to_swanlab(job) or variable is None:
+    if not logs_to(job, "swanlab") or variable is None:
         return
     address = environment.text("SWANLAB_API_HOST")
     old = known_release(packages) < REWRITTEN
@@ -514,7 +510,7 @@ def swanlab_server_only_in_login(
     See: swanlab 0.10.3 sdk/internal/settings/__init__.py (`load_api_key`)
     """
     if (
-        not logs_to_swanlab(job)
+        not logs_to(job, "swanlab")
         or not secret(environment, "SWANLAB_API_KEY")
         or not is_online(environment)
         or swanlab_files.unseen
@@ -592,7 +588,7 @@ def swanlab_file_beats_variable(
 
     See: swanlab 0.10.3 sdk/internal/settings/__init__.py (`settings_customise_sources`, measured)
     """
-    if not logs_to_swanlab(job) or known_release(packages) < REWRITTEN:
+    if not logs_to(job, "swanlab") or known_release(packages) < REWRITTEN:
         return
     for setting in swanlab_files.strong:
         variable = environment.given(setting.name)
@@ -649,7 +645,7 @@ def swanlab_run_id_without_resume(job: Job, environment: Environment, packages: 
     See: swanlab 0.10.3 sdk/cmd/init.py
          swanlab 0.7.20 data/sdk.py
     """
-    if not logs_to_swanlab(job) or not given(environment, "SWANLAB_RUN_ID"):
+    if not logs_to(job, "swanlab") or not given(environment, "SWANLAB_RUN_ID"):
         return
     release = known_release(packages)
     if release < (0, 6) or (release >= REWRITTEN and not is_online(environment)):
@@ -689,7 +685,7 @@ def swanlab_workspace_name(job: Job, environment: Environment, packages: Package
 
     See: swanlab 0.10.3 sdk/internal/pkg/constraints/__init__.py
     """
-    if not logs_to_swanlab(job) or known_release(packages) < REWRITTEN:
+    if not logs_to(job, "swanlab") or known_release(packages) < REWRITTEN:
         return
     for name in ("SWANLAB_WORKSPACE", "SWANLAB_PROJECT_WORKSPACE"):
         value = given(environment, name)
@@ -732,7 +728,7 @@ def swanlab_key_length(job: Job, environment: Environment, packages: Packages) -
 
     See: swanlab 0.7.20 error.py
     """
-    key = secret(environment, "SWANLAB_API_KEY") if logs_to_swanlab(job) else None
+    key = secret(environment, "SWANLAB_API_KEY") if logs_to(job, "swanlab") else None
     if key is not None and not key.is_placeholder and key.length != 21 and _release(packages) < REWRITTEN:
         yield finding(
             "SWANLAB_API_KEY has {length} characters, and swanlab {version} wants 21",
@@ -768,7 +764,7 @@ def swanlab_has_no_tables(job: Job, packages: Packages) -> Iterator[Finding]:
          https://github.com/verl-project/verl/issues/3365
     """
     if (
-        not logs_to_swanlab(job)
+        not logs_to(job, "swanlab")
         or not generates(job)
         or job.verl.release < (0, 5)
         or not job.get("trainer.log_val_generations")
@@ -811,7 +807,7 @@ def swanlab_protobuf_too_old(job: Job, packages: Packages) -> Iterator[Finding]:
 
     See: swanlab 0.10.3 METADATA (import measured with protobuf 6.30.2, 5.29.5 and 4.25.8)
     """
-    if not logs_to_swanlab(job) or _release(packages) < REWRITTEN:
+    if not logs_to(job, "swanlab") or _release(packages) < REWRITTEN:
         return
     protobuf = packages.release("protobuf")
     if protobuf is not None and protobuf < (6, 31, 1):
@@ -846,7 +842,7 @@ def swanlab_debug_prints_key(job: Job, environment: Environment, packages: Packa
 
     See: swanlab 0.10.3 sdk/internal/settings/__init__.py (`load_api_key`, measured)
     """
-    if logs_to_swanlab(job) and is_true(given(environment, "SWANLAB_DEBUG")) and known_release(packages) >= REWRITTEN:
+    if logs_to(job, "swanlab") and is_true(given(environment, "SWANLAB_DEBUG")) and known_release(packages) >= REWRITTEN:
         yield finding(
             "SWANLAB_DEBUG makes SwanLab print the stored API key into the log",
             at=environment.given("SWANLAB_DEBUG"),
@@ -878,7 +874,12 @@ def swanlab_stored_login_used(job: Job, environment: Environment, swanlab_files:
 
     See: https://github.com/SwanHubX/SwanLab/issues/1357
     """
-    if not logs_to_swanlab(job) or swanlab_files.unseen or secret(environment, "SWANLAB_API_KEY") or not is_online(environment):
+    if (
+        not logs_to(job, "swanlab")
+        or swanlab_files.unseen
+        or secret(environment, "SWANLAB_API_KEY")
+        or not is_online(environment)
+    ):
         return
     if environment.get("SWANLAB_API_KEY") is not None or _in_files(swanlab_files, "SWANLAB_API_KEY"):
         return
@@ -912,7 +913,7 @@ def swanlab_key_placeholder(job: Job, environment: Environment) -> Iterator[Find
 
     See: verl 0.9.1 verl/utils/tracking.py
     """
-    key = secret(environment, "SWANLAB_API_KEY") if logs_to_swanlab(job) else None
+    key = secret(environment, "SWANLAB_API_KEY") if logs_to(job, "swanlab") else None
     if isinstance(key, Secret) and key.is_placeholder:
         yield finding(
             "SWANLAB_API_KEY is the placeholder of an example, not a key",
@@ -959,7 +960,7 @@ def swanlab_variables_left_behind(job: Job, environment: Environment) -> Iterato
 
     See: verl 0.9.1 verl/trainer/constants_ppo.py
     """
-    if not logs_to_swanlab(job):
+    if not logs_to(job, "swanlab"):
         return
     forgotten = left_behind(environment, LEFT_BEHIND)
     if given(environment, "SWANLAB_MODE") in {"offline", "local", "disabled"} or not environment.unseen:
@@ -998,7 +999,7 @@ def swanlab_settings_file_broken(job: Job, packages: Packages, swanlab_files: Sw
 
     See: swanlab 0.10.3 sdk/internal/settings/__init__.py (measured)
     """
-    if not logs_to_swanlab(job) or known_release(packages) < REWRITTEN:
+    if not logs_to(job, "swanlab") or known_release(packages) < REWRITTEN:
         return
     for path in swanlab_files.broken:
         yield finding(
@@ -1184,7 +1185,7 @@ def swanlab_folder_not_writable(job: Job, environment: Environment, directories:
          swanlab 0.10.3 (measured)
     """
     folder = named_by(directories, "SWANLAB_LOG_DIR")
-    if folder is None or folder.place.writable or not logs_to_swanlab(job) or _mode(environment) == "disabled":
+    if folder is None or folder.place.writable or not logs_to(job, "swanlab") or _mode(environment) == "disabled":
         return
     yield finding(
         "SwanLab cannot write to {path} ({obstacle}): the job stops when it starts to log",

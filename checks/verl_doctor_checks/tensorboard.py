@@ -7,13 +7,9 @@ from collections.abc import Iterator
 from verl_doctor.api import Environment, Finding, Job, Severity, check, finding
 from verl_doctor_checks.facts.directories import Directory, named_by
 from verl_doctor_checks.facts.files import EventFolder
-from verl_doctor_checks.trackers import generates, tracks, validations
+from verl_doctor_checks.trackers import generates, logs_to, validations
 
 FOLDER = "TENSORBOARD_DIR"
-
-
-def _has_tensorboard(job: Job) -> bool:
-    return tracks(job) and "tensorboard" in job.loggers
 
 
 @check(
@@ -57,7 +53,7 @@ def tensorboard_folder_shared(job: Job, environment: Environment, event_folder: 
 
     See: verl 0.9.1 verl/utils/tracking.py, `_TensorboardAdapter.__init__`
     """
-    if not _has_tensorboard(job) or not event_folder.event_files:
+    if not logs_to(job, "tensorboard") or not event_folder.event_files:
         return
     name = job.get("trainer.experiment_name")
     if isinstance(name, str) and name and name in event_folder.path:
@@ -100,7 +96,7 @@ def tensorboard_name_with_leading_slash(job: Job, environment: Environment) -> I
 
     See: verl 0.9.1 verl/utils/tracking.py, `log_generations_to_tensorboard`
     """
-    if not _has_tensorboard(job) or not generates(job) or job.verl.release < (0, 5):
+    if not logs_to(job, "tensorboard") or not generates(job) or job.verl.release < (0, 5):
         return
     if not job.get("trainer.log_val_generations") or validations(job) == 0 or environment.get(FOLDER) is not None:
         return
@@ -141,7 +137,7 @@ def tensorboard_folder_malformed(job: Job, environment: Environment) -> Iterator
 
     See: verl 0.9.1 verl/utils/tracking.py, `_TensorboardAdapter.__init__`
     """
-    if not _has_tensorboard(job) or job.verl.release < (0, 4):
+    if not logs_to(job, "tensorboard") or job.verl.release < (0, 4):
         return
     variable = environment.given(FOLDER)
     if variable is None or variable.unknown:
@@ -184,7 +180,7 @@ def tensorboard_folder_not_writable(job: Job, environment: Environment, director
     See: verl 0.9.1 verl/utils/tracking.py, `_TensorboardAdapter.__init__` (measured)
     """
     folder = named_by(directories, FOLDER)
-    if folder is None or folder.place.writable or not _has_tensorboard(job):
+    if folder is None or folder.place.writable or not logs_to(job, "tensorboard"):
         return
     yield finding(
         "TensorBoard cannot write to {path} ({obstacle}): the job stops when it starts to log",

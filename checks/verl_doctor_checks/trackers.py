@@ -67,6 +67,11 @@ def tracks(job: Job) -> bool:
     return job.kind not in {"generation", "evaluation"}
 
 
+def logs_to(job: Job, tracker: str) -> bool:
+    """Whether the job has loggers and this tracker is one of them. Raises Undetermined."""
+    return tracks(job) and tracker in job.loggers
+
+
 def generates(job: Job) -> bool:
     """Whether this trainer can log validation generations: the SFT trainers never do."""
     return job.kind not in {"sft", "sft_ray", "generation", "evaluation"}

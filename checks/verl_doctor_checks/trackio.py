@@ -7,13 +7,9 @@ from collections.abc import Iterator
 from verl_doctor.api import Environment, Finding, Job, Packages, Severity, check, finding
 from verl_doctor_checks.facts.directories import Directory, named_by
 from verl_doctor_checks.facts.files import TrackioFolder
-from verl_doctor_checks.trackers import generates, tracks, validations
+from verl_doctor_checks.trackers import generates, logs_to, validations
 
 NETWORK_FOLDER = {"named_by": "TRACKIO_DIR", "place": {"path": "/nfs/t", "file_system": "nfs4", "is_network": True}}
-
-
-def _has_trackio(job: Job) -> bool:
-    return tracks(job) and "trackio" in job.loggers
 
 
 @check(
@@ -42,7 +38,12 @@ def trackio_too_old_for_generations(job: Job, packages: Packages) -> Iterator[Fi
     See: verl 0.9.1 verl/utils/tracking.py, `log_generations_to_trackio`
          trackio CHANGELOG 0.25.0
     """
-    if not _has_trackio(job) or not generates(job) or job.verl.release < (0, 8) or not job.get("trainer.log_val_generations"):
+    if (
+        not logs_to(job, "trackio")
+        or not generates(job)
+        or job.verl.release < (0, 8)
+        or not job.get("trainer.log_val_generations")
+    ):
         return
     release = packages.release("trackio")
     if release is not None and release < (0, 25) and validations(job) != 0:
@@ -88,7 +89,7 @@ def trackio_project_name(job: Job) -> Iterator[Finding]:
     See: trackio 0.43.0 utils.py, `canonical_project_name`, and sqlite_storage.py, `validate_project_name`
     """
     name = job.get("trainer.project_name")
-    if not _has_trackio(job) or not isinstance(name, str) or not name.strip():
+    if not logs_to(job, "trackio") or not isinstance(name, str) or not name.strip():
         return
     kept = "".join(character for character in name if character.isalnum() or character in "-_")
     setting = job.settings.get("trainer.project_name")
@@ -146,7 +147,7 @@ def trackio_server_without_token(job: Job, environment: Environment) -> Iterator
 
     See: trackio 0.43.0 __init__.py, `init`
     """
-    if not _has_trackio(job):
+    if not logs_to(job, "trackio"):
         return
     address = environment.given("TRACKIO_SERVER_URL")
     if address is None or address.unknown or not str(address.value) or environment.text("TRACKIO_SPACE_ID"):
@@ -192,7 +193,7 @@ def trackio_folder_not_writable(job: Job, environment: Environment, trackio_fold
 
     See: trackio 0.43.0 utils.py, `TRACKIO_DIR`
     """
-    if not _has_trackio(job) or trackio_folder.unknown or trackio_folder.writable:
+    if not logs_to(job, "trackio") or trackio_folder.unknown or trackio_folder.writable:
         return
     if not environment.text("TRACKIO_SPACE_ID") and not environment.text("TRACKIO_SERVER_URL"):
         yield finding(
@@ -224,7 +225,7 @@ def trackio_breaks_with_huggingface_hub(job: Job, packages: Packages) -> Iterato
 
     See: trackio CHANGELOG 0.38.1
     """
-    if not _has_trackio(job):
+    if not logs_to(job, "trackio"):
         return
     trackio, hub = packages.release("trackio"), packages.release("huggingface-hub")
     if trackio and hub and (0, 14) <= trackio < (0, 38, 1) and hub >= (1, 32):
@@ -274,7 +275,7 @@ def trackio_sqlite_on_network_file_system(
          https://www.sqlite.org/faq.html#q5
     """
     folder = named_by(directories, "TRACKIO_DIR")
-    if folder is None or not folder.place.is_network or not _has_trackio(job):
+    if folder is None or not folder.place.is_network or not logs_to(job, "trackio"):
         return
     if environment.given("TRACKIO_STORAGE_MODE") and environment.text("TRACKIO_STORAGE_MODE").strip().lower() == "sqlite":
         yield finding(

@@ -26,7 +26,7 @@ from verl_doctor_checks.facts.directories import Directory, named_by
 from verl_doctor_checks.facts.reached import WandbViewer
 from verl_doctor_checks.facts.wandb import WandbFiles, WandbLogin
 from verl_doctor_checks.roots import was_asked
-from verl_doctor_checks.trackers import generation_sinks, tracks, validations
+from verl_doctor_checks.trackers import generation_sinks, logs_to, validations
 from verl_doctor_checks.variables import given, is_true, left_behind, secret
 
 MODES = ("online", "offline", "shared", "disabled", "dryrun", "run")
@@ -51,10 +51,6 @@ GENERATIONS = {"trainer.logger": ["wandb"], "trainer.log_val_generations": 10, "
 RO_FOLDER = {"named_by": "WANDB_DIR", "place": {"path": "/ro/wandb", "writable": False, "obstacle": "/ro is read-only"}}
 RO_STAGING = RO_FOLDER | {"named_by": "WANDB_DATA_DIR"}
 RO_CACHE = RO_FOLDER | {"named_by": "WANDB_CACHE_DIR"}
-
-
-def logs_to_wandb(job: Job) -> bool:
-    return tracks(job) and "wandb" in job.loggers
 
 
 def _release(packages: Packages) -> tuple[int, ...]:
@@ -184,7 +180,7 @@ def wandb_key_missing(
     See: wandb 0.31.0 sdk/lib/wbauth/authenticate.py
          https://github.com/hiyouga/EasyR1/issues/69
     """
-    if not logs_to_wandb(job) or secret(environment, "WANDB_API_KEY") or given(environment, "WANDB_IDENTITY_TOKEN_FILE"):
+    if not logs_to(job, "wandb") or secret(environment, "WANDB_API_KEY") or given(environment, "WANDB_IDENTITY_TOKEN_FILE"):
         return
     if not records_online(environment, wandb_files, packages) or environment.get("WANDB_API_KEY"):
         return
@@ -269,7 +265,7 @@ def wandb_variables_left_behind(job: Job, environment: Environment) -> Iterator[
     See: verl 0.9.1 verl/trainer/constants_ppo.py
          https://github.com/ray-project/ray/issues/30845
     """
-    if not logs_to_wandb(job):
+    if not logs_to(job, "wandb"):
         return
     forgotten = left_behind(environment, LEFT_BEHIND)
     if given(environment, "WANDB_MODE") in LOCAL_MODES or not environment.unseen:
@@ -328,7 +324,7 @@ def wandb_key_malformed(
 
     See: wandb 0.31.0 sdk/lib/wbauth/validation.py
     """
-    if not logs_to_wandb(job) or _release(packages) < KEY_FORMAT_IS_CHECKED:
+    if not logs_to(job, "wandb") or _release(packages) < KEY_FORMAT_IS_CHECKED:
         return
     variable = environment.given("WANDB_API_KEY")
     key = secret(environment, "WANDB_API_KEY")
@@ -384,7 +380,7 @@ def wandb_key_placeholder(job: Job, environment: Environment, packages: Packages
 
     See: verl main of January 2026, examples/sapo_trainer/run_qwen30b_sapo.sh
     """
-    if not logs_to_wandb(job):
+    if not logs_to(job, "wandb"):
         return
     key = secret(environment, "WANDB_API_KEY")
     # A real key of 40 or more random characters may hold a word such as `your` by chance.
@@ -423,7 +419,7 @@ def wandb_key_quoted(job: Job, environment: Environment, packages: Packages, wan
 
     See: wandb 0.31.0 sdk/wandb_settings.py (`validate_api_key`)
     """
-    if not logs_to_wandb(job):
+    if not logs_to(job, "wandb"):
         return
     key = secret(environment, "WANDB_API_KEY")
     if key is None or key.is_placeholder:
@@ -464,7 +460,7 @@ def wandb_two_credentials(job: Job, environment: Environment, packages: Packages
     See: wandb 0.31.0 sdk/lib/wbauth/authenticate.py
     """
     if (
-        not logs_to_wandb(job)
+        not logs_to(job, "wandb")
         or not secret(environment, "WANDB_API_KEY")
         or not given(environment, "WANDB_IDENTITY_TOKEN_FILE")
     ):
@@ -503,7 +499,7 @@ def wandb_mode_invalid(job: Job, environment: Environment) -> Iterator[Finding]:
     See: wandb 0.31.0 sdk/wandb_settings.py (`mode`)
     """
     variable = environment.given("WANDB_MODE")
-    if not logs_to_wandb(job) or variable is None:
+    if not logs_to(job, "wandb") or variable is None:
         return
     mode = environment.text("WANDB_MODE")
     if mode in MODES:
@@ -539,7 +535,7 @@ def wandb_mode_disabled(job: Job, environment: Environment) -> Iterator[Finding]
 
     See: wandb 0.31.0 sdk/wandb_settings.py (`mode`)
     """
-    if logs_to_wandb(job) and _is_disabled(environment):
+    if logs_to(job, "wandb") and _is_disabled(environment):
         yield finding(
             "wandb is in trainer.logger, and WANDB_MODE=disabled makes it record nothing at all",
             at=environment.given("WANDB_MODE"),
@@ -570,7 +566,7 @@ def wandb_disabled_has_no_effect(job: Job, environment: Environment) -> Iterator
 
     See: wandb 0.31.0 sdk/wandb_settings.py (no such setting)
     """
-    if not logs_to_wandb(job) or not is_true(given(environment, "WANDB_DISABLED")):
+    if not logs_to(job, "wandb") or not is_true(given(environment, "WANDB_DISABLED")):
         return
     if given(environment, "WANDB_MODE") not in LOCAL_MODES:
         yield finding(
@@ -634,7 +630,7 @@ def wandb_base_url_invalid(job: Job, environment: Environment, packages: Package
     See: wandb 0.31.0 sdk/wandb_settings.py (`validate_base_url`) and sdk/lib/urls.py
     """
     variable = environment.given("WANDB_BASE_URL")
-    if not logs_to_wandb(job) or variable is None:
+    if not logs_to(job, "wandb") or variable is None:
         return
     address = environment.text("WANDB_BASE_URL")
     if not _is_url(address):
@@ -683,7 +679,7 @@ def wandb_base_url_graphql(job: Job, environment: Environment) -> Iterator[Findi
 
     See: wandb 0.31.0 sdk/wandb_settings.py (`base_url`)
     """
-    if not logs_to_wandb(job):
+    if not logs_to(job, "wandb"):
         return
     address = given(environment, "WANDB_BASE_URL")
     root = re.sub(r"/graphql/*$", "", address)
@@ -729,7 +725,7 @@ def wandb_local_key_public_server(
 
     See: https://github.com/wandb/wandb/issues/558
     """
-    key = secret(environment, "WANDB_API_KEY") if logs_to_wandb(job) else None
+    key = secret(environment, "WANDB_API_KEY") if logs_to(job, "wandb") else None
     if key is None or key.prefix != "local" or not records_online(environment, wandb_files, packages):
         return
     server = host(server_url(environment, wandb_files, packages))
@@ -770,7 +766,7 @@ def wandb_project_name(job: Job) -> Iterator[Finding]:
 
     See: wandb 0.31.0 sdk/wandb_settings.py (`validate_project`)
     """
-    name = job.get("trainer.project_name") if logs_to_wandb(job) else None
+    name = job.get("trainer.project_name") if logs_to(job, "wandb") else None
     if not isinstance(name, str):
         return
     wrong = sorted(set(name) & set("/\\#?%:"))
@@ -816,7 +812,7 @@ def wandb_run_id_invalid(job: Job, environment: Environment, packages: Packages)
     See: wandb 0.31.0 sdk/wandb_settings.py (`validate_run_id`)
     """
     variable = environment.given("WANDB_RUN_ID")
-    if not logs_to_wandb(job) or variable is None or known_release(packages) < (0, 21):
+    if not logs_to(job, "wandb") or variable is None or known_release(packages) < (0, 21):
         return
     run_id = environment.text("WANDB_RUN_ID")
     wrong = sorted(set(run_id) & set(":;,#?/'"))
@@ -864,7 +860,7 @@ def wandb_run_id_overwrites(
     See: https://github.com/wandb/wandb/pull/12253
          https://github.com/verl-project/verl/issues/2783
     """
-    if not logs_to_wandb(job) or not given(environment, "WANDB_RUN_ID").strip() or _is_disabled(environment):
+    if not logs_to(job, "wandb") or not given(environment, "WANDB_RUN_ID").strip() or _is_disabled(environment):
         return
     if environment.get("WANDB_RESUME") is None and "resume" not in applied_settings(wandb_files, packages):
         yield finding(
@@ -902,7 +898,7 @@ def wandb_resume_invalid(job: Job, environment: Environment, packages: Packages)
     See: wandb 0.31.0 sdk/wandb_settings.py (`resume`)
     """
     variable = environment.given("WANDB_RESUME")
-    if not logs_to_wandb(job) or variable is None or known_release(packages) < PYDANTIC_SETTINGS:
+    if not logs_to(job, "wandb") or variable is None or known_release(packages) < PYDANTIC_SETTINGS:
         return
     value = environment.text("WANDB_RESUME")
     if value not in RESUME_MODES:
@@ -944,7 +940,7 @@ def wandb_resume_resumes_nothing(job: Job, environment: Environment) -> Iterator
 
     See: https://github.com/verl-project/verl/issues/2783
     """
-    if not logs_to_wandb(job) or _is_disabled(environment):
+    if not logs_to(job, "wandb") or _is_disabled(environment):
         return
     resume = given(environment, "WANDB_RESUME")
     fix, commands = "Set WANDB_RUN_ID together with WANDB_RESUME=allow", ["export WANDB_RESUME=allow"]
@@ -1004,7 +1000,7 @@ def wandb_proxy_invalid(job: Job, environment: Environment, packages: Packages) 
     See: verl 0.9.1 verl/utils/tracking.py and docs/faq/faq.rst
          wandb 0.31.0 sdk/wandb_settings.py (`validate_https_proxy`)
     """
-    if not logs_to_wandb(job) or known_release(packages) < PYDANTIC_SETTINGS:
+    if not logs_to(job, "wandb") or known_release(packages) < PYDANTIC_SETTINGS:
         return
     setting = job.settings.get("trainer.wandb_proxy")
     proxy = job.get("trainer.wandb_proxy")
@@ -1048,7 +1044,7 @@ def wandb_proxy_needs_newer_wandb(job: Job, packages: Packages) -> Iterator[Find
     See: verl 0.9.1 verl/utils/tracking.py
          wandb 0.16.6 sdk/wandb_settings.py
     """
-    if not logs_to_wandb(job) or not job.get("trainer.wandb_proxy") or job.verl.release < (0, 4, 1):
+    if not logs_to(job, "wandb") or not job.get("trainer.wandb_proxy") or job.verl.release < (0, 4, 1):
         return
     if _release(packages) < (0, 17):
         yield finding(
@@ -1088,7 +1084,7 @@ def wandb_service_left_over(job: Job, environment: Environment, wandb_files: Wan
     See: wandb 0.31.0 sdk/lib/service/service_token.py
          https://github.com/modal-projects/training-gym/issues/515
     """
-    token = given(environment, "WANDB_SERVICE") if logs_to_wandb(job) else ""
+    token = given(environment, "WANDB_SERVICE") if logs_to(job, "wandb") else ""
     if not token or _is_disabled(environment):
         return
     known = re.match(r"\d+-\d+-(unix|tcp)-", token) is not None
@@ -1136,7 +1132,7 @@ def wandb_mode_left_in_settings(
 
     See: wandb 0.31.0 cli/cli.py and sdk/lib/settings_file.py
     """
-    if not logs_to_wandb(job) or wandb_files.unseen or environment.given("WANDB_MODE") is not None:
+    if not logs_to(job, "wandb") or wandb_files.unseen or environment.given("WANDB_MODE") is not None:
         return
     if applied_settings(wandb_files, packages).get("mode") not in LOCAL_MODES:
         return
@@ -1213,7 +1209,7 @@ def wandb_settings_ignored(job: Job, packages: Packages, wandb_files: WandbFiles
 
     See: wandb 0.31.0 sdk/wandb_settings.py (`update_from_system_settings`)
     """
-    if not logs_to_wandb(job) or wandb_files.unseen:
+    if not logs_to(job, "wandb") or wandb_files.unseen:
         return
     for file in wandb_files.settings:
         if file.problem:
@@ -1270,7 +1266,7 @@ def wandb_timeout_not_a_number(job: Job, environment: Environment, packages: Pac
 
     See: wandb 0.31.0 sdk/wandb_settings.py (`update_from_env_vars`)
     """
-    if not logs_to_wandb(job) or known_release(packages) < PYDANTIC_SETTINGS:
+    if not logs_to(job, "wandb") or known_release(packages) < PYDANTIC_SETTINGS:
         return
     for name in TIMEOUTS:
         variable = environment.given(name)
@@ -1359,7 +1355,7 @@ def wandb_variable_misspelt(job: Job, environment: Environment) -> Iterator[Find
 
     See: wandb 0.31.0 sdk/wandb_settings.py (`update_from_env_vars`)
     """
-    if not logs_to_wandb(job):
+    if not logs_to(job, "wandb"):
         return
     for name, variable in environment.variables.items():
         if not name.startswith("WANDB_") or name in USER_VARIABLES or name in OTHER_VARIABLES:
@@ -1402,7 +1398,7 @@ def wandb_identity_token_missing(job: Job, environment: Environment, wandb_files
 
     See: wandb 0.31.0 sdk/lib/wbauth/auth.py
     """
-    if not logs_to_wandb(job) or _is_disabled(environment) or not wandb_files.identity_token_missing:
+    if not logs_to(job, "wandb") or _is_disabled(environment) or not wandb_files.identity_token_missing:
         return
     yield finding(
         "WANDB_IDENTITY_TOKEN_FILE names {path}, which does not exist",
@@ -1436,7 +1432,7 @@ def wandb_fork_deadlock(job: Job, environment: Environment, packages: Packages) 
     See: https://github.com/wandb/wandb/issues/12079
          https://github.com/wandb/wandb/pull/12114
     """
-    if logs_to_wandb(job) and not _is_disabled(environment) and (0, 25, 1) <= _release(packages) < (0, 28, 1):
+    if logs_to(job, "wandb") and not _is_disabled(environment) and (0, 25, 1) <= _release(packages) < (0, 28, 1):
         yield finding(
             "wandb {version} can deadlock DataLoader workers that are forked after wandb.init()",
             target="wandb",
@@ -1463,7 +1459,7 @@ def wandb_release_loses_data(job: Job, environment: Environment, packages: Packa
 
     See: wandb 0.24.1 CHANGELOG.md
     """
-    if logs_to_wandb(job) and not _is_disabled(environment) and packages.version("wandb") == "0.24.0":
+    if logs_to(job, "wandb") and not _is_disabled(environment) and packages.version("wandb") == "0.24.0":
         yield finding(
             "wandb 0.24.0 can leave data of a run unsent",
             target="wandb",
@@ -1493,7 +1489,7 @@ def wandb_too_old_for_numpy(job: Job, packages: Packages) -> Iterator[Finding]:
 
     See: wandb 0.16.6 (measured with numpy 2)
     """
-    if not logs_to_wandb(job) or _release(packages) >= (0, 17):
+    if not logs_to(job, "wandb") or _release(packages) >= (0, 17):
         return
     numpy = packages.release("numpy")
     if numpy is not None and numpy >= (2,):
@@ -1539,7 +1535,7 @@ def wandb_all_proxy_ignored(
     See: wandb 0.31.0 (measured with a logging proxy)
     """
     variable = environment.given("ALL_PROXY") or environment.given("all_proxy")
-    if not logs_to_wandb(job) or variable is None or not given(environment, variable.name) or job.get("trainer.wandb_proxy"):
+    if not logs_to(job, "wandb") or variable is None or not given(environment, variable.name) or job.get("trainer.wandb_proxy"):
         return
     if _release(packages) < (0, 18) or not records_online(environment, wandb_files, packages):
         return
@@ -1591,7 +1587,7 @@ def wandb_ca_bundle_ignored(
     See: wandb 0.31.0 and 0.22.2 (measured with a private certificate authority)
          https://github.com/wandb/wandb/issues/3700
     """
-    if not logs_to_wandb(job) or not given(environment, "REQUESTS_CA_BUNDLE") or _release(packages) < (0, 18):
+    if not logs_to(job, "wandb") or not given(environment, "REQUESTS_CA_BUNDLE") or _release(packages) < (0, 18):
         return
     if not records_online(environment, wandb_files, packages) or is_true(given(environment, "WANDB_INSECURE_DISABLE_SSL")):
         return
@@ -1625,7 +1621,7 @@ def wandb_login_readable(job: Job, wandb_login: WandbLogin) -> Iterator[Finding]
     See: wandb 0.31.0 sdk/lib/wbauth/wbnetrc.py
     """
     holds_key = any("wandb" in machine or machine in PUBLIC_HOSTS for machine in wandb_login.keys)
-    if logs_to_wandb(job) and wandb_login.readable_by_others and holds_key:
+    if logs_to(job, "wandb") and wandb_login.readable_by_others and holds_key:
         yield finding(
             "{path} holds a W&B key and other users can read it",
             target=wandb_login.path,
@@ -1658,7 +1654,7 @@ def wandb_module_hidden(job: Job, wandb_files: WandbFiles) -> Iterator[Finding]:
     See: https://github.com/wandb/wandb/issues/5950
     """
     from_a_script = bool(job.command) and "-m" not in job.command and not job.uses_ray
-    if logs_to_wandb(job) and wandb_files.hidden_by and not from_a_script:
+    if logs_to(job, "wandb") and wandb_files.hidden_by and not from_a_script:
         yield finding(
             "{path} hides the installed wandb: verl imports it instead",
             target=wandb_files.hidden_by,
@@ -1911,7 +1907,7 @@ def wandb_folder_falls_back(job: Job, environment: Environment, directories: lis
     See: wandb 0.31.0 sdk/wandb_settings.py (measured: /tmp/wandb)
     """
     folder = named_by(directories, "WANDB_DIR")
-    if folder is None or folder.place.writable or not logs_to_wandb(job) or _is_disabled(environment):
+    if folder is None or folder.place.writable or not logs_to(job, "wandb") or _is_disabled(environment):
         return
     yield finding(
         "W&B cannot write to {path} ({obstacle}): the run goes to a temporary folder, with a warning only",
@@ -1946,7 +1942,7 @@ def wandb_staging_not_writable(job: Job, environment: Environment, directories: 
     See: wandb 0.31.0 sdk/artifacts/staging.py (measured)
     """
     folder = named_by(directories, "WANDB_DATA_DIR")
-    if folder is None or folder.place.writable or not logs_to_wandb(job) or _is_disabled(environment):
+    if folder is None or folder.place.writable or not logs_to(job, "wandb") or _is_disabled(environment):
         return
     if job.get("trainer.log_val_generations", 0) and "wandb" in generation_sinks(job) and validations(job) != 0:
         yield finding(
@@ -1980,7 +1976,7 @@ def wandb_cache_not_writable(job: Job, environment: Environment, directories: li
     See: wandb 0.31.0 (measured)
     """
     folder = named_by(directories, "WANDB_CACHE_DIR")
-    if folder is None or folder.place.writable or not logs_to_wandb(job) or _is_disabled(environment):
+    if folder is None or folder.place.writable or not logs_to(job, "wandb") or _is_disabled(environment):
         return
     yield finding(
         "W&B cannot write to its cache {path} ({obstacle}): its own log goes to the terminal of the job",

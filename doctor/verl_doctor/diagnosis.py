@@ -83,12 +83,11 @@ def _left_out(selectors: Sequence[str], skip: Sequence[str], *, live: bool) -> S
 
 
 def _describe(job: Job) -> dict[str, Any]:
-    origin = {"installed": "installed", "path": job.verl.path, "built-in": "built-in knowledge"}[job.verl.origin]
     return {
         "name": job.name,
         "entry": job.entry,
         "kind": job.kind,
-        "verl": f"verl {job.verl.version} ({origin})",
+        "verl": str(job.verl),
         "verl_version": job.verl.version,
         "verl_origin": job.verl.origin,
         "exact": job.exact,

@@ -40,13 +40,13 @@ from verl_doctor_checks.facts.small_files import read_netrc, read_small
 from verl_doctor_checks.facts.swanlab import SwanlabFiles
 from verl_doctor_checks.facts.wandb import WandbFiles, WandbLogin
 from verl_doctor_checks.mlflow import connects, kind_of, release_of, tracking_address
-from verl_doctor_checks.swanlab import REWRITTEN, is_for, is_online, logs_to_swanlab
+from verl_doctor_checks.swanlab import REWRITTEN, is_for, is_online
 from verl_doctor_checks.swanlab import known_release as swanlab_release
+from verl_doctor_checks.trackers import logs_to
 from verl_doctor_checks.wandb import (
     PUBLIC_HOSTS,
     applied_settings,
     known_release,
-    logs_to_wandb,
     netrc_machines,
     records_online,
     server_url,
@@ -216,7 +216,7 @@ def wandb_viewer(
 ) -> WandbViewer:
     """Asks the W&B server who the key is and which teams it has (wandb 0.31.0, the operation `Viewer` of its core)."""
     try:
-        if not logs_to_wandb(job) or not records_online(environment, wandb_files, packages):
+        if not logs_to(job, "wandb") or not records_online(environment, wandb_files, packages):
             return WandbViewer(reach=Reach(tracker="wandb"))
         settings = applied_settings(wandb_files, packages)
         variables = _plain(environment)
@@ -347,7 +347,7 @@ def swanlab_access(
 ) -> SwanlabAccess:
     """Logs in to SwanLab once, as verl does whenever SWANLAB_API_KEY is set (swanlab 0.10.3, sdk/internal/pkg/client)."""
     try:
-        if not logs_to_swanlab(job):
+        if not logs_to(job, "swanlab"):
             return SwanlabAccess(reach=Reach(tracker="swanlab"))
         online = is_online(environment)
         if not online and not environment.get("SWANLAB_API_KEY"):

@@ -98,9 +98,8 @@ class _Page:
 
     def head(self, summary: JobSummary) -> None:
         verl = summary.verl
-        known = {"installed": "installed", "path": verl.path, "built-in": "built-in knowledge"}[verl.origin]
         self.line(
-            self.say("{name}: {entry}, {verl}", name=summary.name, entry=summary.entry, verl=f"verl {verl.version} ({known})"),
+            self.say("{name}: {entry}, {verl}", name=summary.name, entry=summary.entry, verl=verl),
             style="bold",
         )
         if verl.origin == "installed" and verl.path:

@@ -95,6 +95,10 @@ class Verl(msgspec.Struct, frozen=True, kw_only=True):
     path: str = ""
     assumed: bool = False
 
+    def __str__(self) -> str:
+        known = {"installed": "installed", "path": self.path, "built-in": "built-in knowledge"}[self.origin]
+        return f"verl {self.version} ({known})"
+
     @property
     def release(self) -> tuple[int, ...]:
         """The numbers of the version, for comparing: `0.9.1` → (0, 9, 1); a `.dev` release counts as its release."""
